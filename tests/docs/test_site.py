@@ -564,7 +564,7 @@ def test_a_section_ends_where_the_next_one_begins() -> None:
         ("#of-no-other-page", "#of-no-other-page"),
         ("https://example.org/x", "https://example.org/x"),
         ("README.md#limits", "scripts.md#limits"),
-        ("README.md#how-your-script-is-treated", "scripts.md"),
+        ("README.md#inputs-that-end", "scripts.md#inputs-that-end"),
     ],
 )
 def test_links_lead_to_the_same_place(link: str, shown: str) -> None:

@@ -50,7 +50,7 @@ def running(job: Job) -> StreamingQuery:
 
 
 def rest(query: StreamingQuery, job: Job, internals: Internals) -> RestingQuery | None:
-    return come_to_rest(query, job.directory, internals, on_told=lambda: None, on_wait=lambda _: None)
+    return come_to_rest(query, job.directory, internals, on_wait=lambda _: None)
 
 
 def at_rest(query: StreamingQuery, job: Job, internals: Internals) -> RestingQuery:

@@ -1,6 +1,4 @@
-"""Scripts that wait for their queries in other places than their main thread, and queries that only a reader
-can tell apart.
-"""
+"""Scripts that wait for their queries in other places than their main thread, and a query without a name."""
 
 from __future__ import annotations
 
@@ -18,47 +16,33 @@ pytestmark = pytest.mark.any_spark
 NOW = "{'availableNow': True}"
 
 
-def test_unnamed_queries_one_after_another_are_not_one_query(spark: SparkSession, tmp_path: Path) -> None:
-    """The second function would get nothing: it would begin behind what the first has read."""
-    script = Script(
-        tmp_path,
-        f"""
-        rows = read("in")
-        for name in "archive", "report":
-            rows.writeStream.foreachBatch(into(name)).trigger(**{NOW}).start().awaitTermination()
-        for half in 0, 1:
-            odd = rows.where(f"v % 2 = {{half}}").writeStream.foreachBatch(into(f"half{{half}}"))
-            odd.trigger(**{NOW}).start().awaitTermination()
-        """,
-    )
-    script.feed.minutes(0, 6)
-    with script.driver() as driver:
-        assert driver.wait() == 0, driver.tail()
-    assert script.values(spark, "archive") == script.values(spark, "report") == list(range(6))
-    assert (script.values(spark, "half0"), script.values(spark, "half1")) == ([0, 2, 4], [1, 3, 5])
-
-
-def test_an_unnamed_query_that_is_started_again_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_only_unnamed_query_goes_on_when_it_is_started_again_and_another_one_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The other function would get nothing: it would begin behind what the first has read."""
     script = Script(
         tmp_path,
         """
-        def refreshed():
-            return read("in").writeStream.foreachBatch(into("out")).trigger(**OFTEN).start()
+        def refreshed(name):
+            return read("in").writeStream.foreachBatch(into(name)).trigger(**OFTEN).start()
 
-        query = refreshed()
-        await_batch(query, 1)
-        query.stop()
-        query = refreshed()
-        await_batch(query, 3)
-        query.stop()
+        for batch in 1, 3:
+            query = refreshed("out")
+            await_batch(query, batch)
+            query.stop()
+        refreshed("report")
         """,
     )
     for minute in range(4):
         script.feed.minutes(minute, minute + 1)
     with script.driver() as driver:
-        assert driver.wait() == 0, driver.tail()
+        assert driver.wait() == 1, driver.tail()
+    problem = driver.report().problem
+    assert problem is not None
+    assert (problem.reason, problem.retryable) == ("QueryNameMissing", False)
     assert [s.uid for s in driver.report().stages] == ["main"]
     assert script.values(spark, "out") == [0, 1, 2, 3]
+    assert not (tmp_path / "report").exists()
 
 
 def test_a_flush_that_fails_behind_the_script_is_no_success(tmp_path: Path) -> None:

@@ -186,10 +186,18 @@ def test_a_job_that_goes_on_elsewhere(spark: SparkSession, tmp_path: Path) -> No
     assert f"had read files of file:{source} and reads file:{other}" in problem.message
     before = feed.output(spark)
     moved = tmp_path / "moved"
-    with first.next_epoch(APP, source, str(moved), how) as second:
+    with first.next_epoch(APP, source, str(moved), how) as unnamed:
+        assert unnamed.wait() == 1
+        problem = unnamed.report().problem
+    assert problem is not None
+    assert problem.reason == "QueryNameMissing", "it has no name, and its sink is another one"
+    assert "the queryName 'main' if it is the same query" in problem.remedy
+    named = tmp_path / "named.py"
+    named.write_text(APP.read_text().replace(".writeStream", '.writeStream.queryName("main")'))
+    with unnamed.next_epoch(named, source, str(moved), how) as second:
         status = second.running(batch + 1)
         told = {w.reason: w.message for w in status.warnings}
-        assert set(told) == {"QueryWithoutName", "SinkMoved"}, "it has no name, and its sink is another one"
+        assert set(told) == {"SinkMoved"}
         assert f"up to batch {batch} is in files file:{sink}" in told["SinkMoved"]
         feed.add(12)  # over a compaction of the sink's log
         eventually(lambda: len(feed.read_files(tmp_path / "checkpoints" / "main" / "0")) == 26, "all is read")

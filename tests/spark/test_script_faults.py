@@ -45,6 +45,14 @@ FAULTS = {
         "queryName",
     ),
     "no names": (f"{HEAD}for _ in 'ab': {RATE}.start()", "QueryNameMissing", False, "queryName"),
+    "a query in a batch": (
+        f"{HEAD}def load(frame, batch):\n    try: {RATE}.start()\n    except Exception: pass\n"
+        "rate = spark.readStream.format('rate').load().writeStream.queryName('outer').foreachBatch(load)\n"
+        "rate.start().awaitTermination()",
+        "QueryInForeachBatch",
+        False,
+        "frame.sparkSession.read",
+    ),
     "shared sink": (
         f"{HEAD}from streamjob.sinks import FileSink\nsink = FileSink('/tmp/shared-sink')\n"
         "rows = spark.readStream.format('rate').load()\n"
@@ -134,28 +142,36 @@ def test_a_script_with_a_location_of_its_own_keeps_it(tmp_path: Path) -> None:
 
 
 def test_a_query_may_be_stopped_from_inside_its_batch(tmp_path: Path) -> None:
-    """The batch commits and is the last, however late the stop is; a wait for its own end would hang it."""
+    """The batch commits; a wait for its own end would hang it. So may another one, by a listener."""
     script = tmp_path / "app.py"
     script.write_text(
         f"{HEAD}"
-        "import threading\n"
-        "from streamjob.runtime.query import task\n"
-        "query, another, stop = None, threading.Event(), task.stop_at_boundary\n"
-        "def stop_late(*args, **options):\n"
-        "    another.wait(1)\n"
-        "    return stop(*args, **options)\n"
-        "task.stop_at_boundary = stop_late\n"
+        "import time\n"
+        "from pyspark.sql.streaming import StreamingQueryListener\n"
+        "queries = {}\n"
+        "def stop(name):\n"
+        "    while name not in queries: time.sleep(0.02)\n"
+        "    queries[name].stop()\n"
+        "class Stops(StreamingQueryListener):\n"
+        "    def onQueryStarted(self, event): pass\n"
+        "    def onQueryIdle(self, event): pass\n"
+        "    def onQueryTerminated(self, event): pass\n"
+        "    def onQueryProgress(self, event):\n"
+        "        if event.progress.name == 'b' and event.progress.batchId == 1: stop('b')\n"
         "def batch(frame, number):\n"
-        "    if number > 1:\n"
-        "        another.set()\n"
-        "    if number == 1:\n"
-        "        query.stop()\n"
+        "    if number == 1: stop('a')\n"
+        "spark.streams.addListener(Stops())\n"
         "rate = spark.readStream.format('rate').load()\n"
-        "writer = rate.writeStream.foreachBatch(batch).trigger(processingTime='100 milliseconds')\n"
-        "query = writer.start()\n"
-        "query.awaitTermination()\n"
+        "def start(name, function):\n"
+        "    writer = rate.writeStream.queryName(name).foreachBatch(function)\n"
+        "    queries[name] = writer.trigger(processingTime='100 milliseconds').start()\n"
+        "start('a', batch)\n"
+        "start('b', lambda frame, number: None)\n"
+        "for query in queries.values(): query.awaitTermination()\n"
     )
     with LocalDriver(tmp_path, script) as driver:
         record = driver.finish()
-    assert record.stages[0].tasks[0].batch == 1
-    assert driver.boundary() == (1, 1)
+    for stage in record.stages:
+        assert stage.tasks[0].batch is not None
+        assert stage.tasks[0].batch >= 1
+        assert driver.boundary(stage.uid) == (stage.tasks[0].batch, stage.tasks[0].batch)

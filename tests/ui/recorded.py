@@ -100,10 +100,8 @@ def orders(now: datetime, moment: float = 0.0) -> Obj:
         },
         "warnings": [
             {
-                "reason": "QueryWithoutName",
-                "message": "A query that writes to joined has neither a name nor a checkpointLocation: it is "
-                "recognized by its plan. Give it a name with .queryName(), so that a change of its plan "
-                "does not start it anew",
+                "reason": "SinkNotChecked",
+                "message": "the table that joined writes to cannot be checked",
             }
         ],
     }

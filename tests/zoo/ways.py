@@ -21,7 +21,7 @@ from streamjob.protocol.messages.commands import Mode
 from . import feed, header, running
 from .controller import Controller
 from .feed import Feeder
-from .header import Script
+from .header import WAYS, Script
 from .judging import ALL, CLOSED, EITHER, judge
 from .oracles import Row
 from .running import LEFT_BECAUSE, PATIENCE, Ended, Home, Process
@@ -268,7 +268,8 @@ def _refused(script: Script, home: Home, ended: Ended) -> list[str]:
         problems.append("it was to be refused, and its exit code is 0")
     if script.refused not in ended.stderr + "\n".join(ended.stdout):
         problems.append(f"it was to be refused with {script.refused!r}")
-    if written := [output for output in script.outputs if (home.output / output).exists()]:
+    looked_at = [o for o in script.outputs if "runtime" in script.only.get(o, WAYS)]
+    if written := [output for output in looked_at if (home.output / output).exists()]:
         problems.append(f"it was refused after it had written {written}")
     return _told(problems, ended)
 

@@ -150,10 +150,6 @@ class Graph:
             todo += near
         return found
 
-    def flows(self, source: str, target: str) -> bool:
-        """Whether what one stage writes reaches another one, directly or through others."""
-        return source != target and bool(self._path(source, target))
-
     def upstream_first(self) -> list[str]:
         """The uids of all stages, each after the stages that it reads from."""
         return self.downstream_first()[::-1]

@@ -200,13 +200,7 @@ class RandomJob:
             if self.random.random() < 0.3 and not self.world.shapes[parse_task_id(task)[0]].available:
                 self.tell("run_ended", task, exhausted=False)  # some other door
             else:
-                self.tell("script_stopped", task, inside=self.caller(task))
-
-    def caller(self, task: str) -> str | None:
-        """A stage upstream of it: one of its batches stops the task. None: the script itself does."""
-        running = {parse_task_id(t)[0] for t in self.in_state("Running")}
-        above = sorted(running & set(self.world.shapes[parse_task_id(task)[0]].upstream))
-        return self.random.choice(above) if above and self.random.random() < 0.5 else None
+                self.tell("script_stopped", task)
 
     def starts_again(self) -> None:
         over = [t for t, s in self.c.tasks.items() if s.can_start_again or s.state.value == "Failed"]

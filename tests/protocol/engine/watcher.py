@@ -232,17 +232,10 @@ class Watcher:
             elif self.request is None and not self.script_ended:
                 run.why = "stop"
 
-    def _take_script_stopped(self, task: str, inside: str | None = None) -> None:
+    def _take_script_stopped(self, task: str) -> None:
         run = self.runs[task]
-        if run.runs and (
-            self.request is None or self._script_is_missed(run.stage) or self._is_fed_by(run.stage, inside)
-        ):
+        if run.runs and (self.request is None or self._script_is_missed(run.stage)):
             run.why = run.why or "stop"
-
-    def _is_fed_by(self, stage: str, source: str | None) -> bool:
-        """Directly or through others."""
-        before = self.upstream.get(stage, set())
-        return source in before or any(self._is_fed_by(other, source) for other in before)
 
     def _take_task_failed(self, task: str) -> None:
         run = self.runs[task]

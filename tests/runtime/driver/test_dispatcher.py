@@ -264,7 +264,7 @@ def test_events_are_logged_with_their_effects(job: Job, caplog: pytest.LogCaptur
     job.start("a")
     with caplog.at_level(logging.DEBUG, "streamjob"):
         job.dispatcher.take(ev.ScriptStopped("a"))
-    assert caplog.messages == ["ScriptStopped(task='a', inside=None): [StopAtBoundary(task='a')]"]
+    assert caplog.messages == ["ScriptStopped(task='a'): [StopAtBoundary(task='a')]"]
 
 
 def test_a_savepoint_is_in_the_status_before_any_of_its_effects(job: Job) -> None:

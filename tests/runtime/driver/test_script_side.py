@@ -1,28 +1,30 @@
-"""A query that is stopped in a callback of the JVM begins no other batch."""
+"""What a callback of the JVM may do with queries: a foreachBatch function, a listener."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
 
 import pytest
 
 from streamjob.protocol.engine import events as ev
 from streamjob.protocol.formats.records import JobRef
 from streamjob.protocol.graph import TaskName
-from streamjob.protocol.messages.commands import Mode, TerminationRequest
 from streamjob.protocol.messages.driver_config import Application, DriverConfig
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
 from streamjob.runtime.driver.driver import Driver
+from streamjob.runtime.driver.script_side import QueryInForeachBatch
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.query.figures import Figures
-from streamjob.runtime.spark.foreach_batch.function import Batch, BatchFunction, batch_of
+from streamjob.runtime.spark.foreach_batch.function import BatchFunction, batch_of
 
 PATIENCE = 20.0
 
 
 class Run:
-    """Stands in for a `Stage`, whose query only Spark has. The stop reaches it when the test lets it."""
+    """Stands in for a `Stage`, whose query only Spark has. Its batch ends when the test lets it."""
 
     def __init__(self, uid: str) -> None:
         self.name = TaskName(uid, uid)
@@ -30,12 +32,10 @@ class Run:
         self.figures = Figures()
         self.failure: Exception | None = None
         self.failed_by_itself = self.stopped_by_request = self.exhausts = False
-        self.over, self.told = threading.Event(), threading.Event()
+        self.over = threading.Event()
         self.query, self.takes_over, self.transactions = object(), None, None
         self.each_batch = BatchFunction(lambda frame, batch: None)
-        self.started_in: Batch | None = None
         self.directory = self
-        self.tell: Callable[[], object] = lambda: None
         self.batch_ends = threading.Event()
 
     def continues(self, other: Run) -> bool:
@@ -51,8 +51,6 @@ class Run:
         return self.stop_at_boundary(on_wait)
 
     def stop_at_boundary(self, on_wait: Callable[[str], None]) -> int:
-        self.tell()
-        self.told.set()
         on_wait("the running batch has to commit")
         assert self.batch_ends.wait(PATIENCE)
         return 3
@@ -78,82 +76,42 @@ def start(driver: Driver, uid: str, *upstream: str) -> Run:
     return run
 
 
-def stop_in_batch_of(caller: Run, driver: Driver, *runs: Run) -> threading.Thread:
-    """A batch of `caller`, which ends when the stop of the runs has returned."""
-
-    def batch() -> None:
-        with batch_of(caller.each_batch):
-            driver.script.script_stops(*runs)  # type: ignore[arg-type]
-        caller.batch_ends.set()
-
-    thread = threading.Thread(target=batch)
-    thread.start()
-    return thread
+def in_callback(call: Callable[[], None]) -> None:
+    """Call it as py4j calls a listener or a foreachBatch function."""
+    scope: dict[str, Any] = {"__name__": "py4j.clientserver"}
+    exec("def call(function):\n    function()", scope)
+    scope["call"](call)
 
 
-def test_the_batch_that_stops_its_own_query_is_its_last(driver: Driver) -> None:
-    run = start(driver, "a")
-    ended_before: list[bool] = []
-    # The batch has ended by then, or waits for the stop to reach its query.
-    run.tell = lambda: ended_before.append(run.batch_ends.wait(0.2))
-    stop_in_batch_of(run, driver, run).join(PATIENCE)
-    assert ended_before == [False]
-    assert run.over.wait(PATIENCE)
+def test_a_foreachbatch_function_that_starts_a_query_is_refused_and_its_batch_fails(driver: Driver) -> None:
+    function = start(driver, "a").each_batch
+
+    def starts(frame: object, batch: int) -> None:
+        with suppress(QueryInForeachBatch):
+            driver.script.start_query(None, None, (), {})  # type: ignore[arg-type]
+
+    function.function = starts
+    with pytest.raises(QueryInForeachBatch) as e:
+        function(None, 1)  # type: ignore[arg-type]
+    assert function.failure is e.value, "the job fails with its reason and its remedy"
+    assert "frame.sparkSession.read" in e.value.remedy
 
 
-def test_a_batch_waits_for_the_end_of_another_query_and_not_of_its_own(driver: Driver) -> None:
-    own, other = start(driver, "a"), start(driver, "b")
-    batch = stop_in_batch_of(own, driver, own, other)
-    assert other.told.wait(PATIENCE)
-    assert own.told.wait(PATIENCE)
-    assert not own.batch_ends.is_set()
-    other.batch_ends.set()
-    batch.join(PATIENCE)
-    assert own.batch_ends.is_set()
+def test_a_foreachbatch_function_waits_for_no_query_without_a_timeout(driver: Driver) -> None:
+    run, function = start(driver, "a"), BatchFunction(lambda frame, batch: None)
+    with batch_of(function):
+        assert not driver.script.await_run(run, 1)  # type: ignore[arg-type]
+        with pytest.raises(QueryInForeachBatch):
+            driver.script.await_run(run, None)  # type: ignore[arg-type]
+        with pytest.raises(QueryInForeachBatch):
+            driver.script.await_any(lambda run: True, None)
 
 
-def test_a_nested_batch_does_not_wait_for_the_end_of_the_one_that_waits_for_it(driver: Driver) -> None:
-    outer, inner = start(driver, "a"), start(driver, "b")
-    outer.each_batch.batch = 1
-    inner.started_in = Batch(outer.each_batch, 1)
-    with batch_of(outer.each_batch):
-        stop_in_batch_of(inner, driver, outer).join(PATIENCE)
-    assert inner.batch_ends.is_set()
-    assert outer.told.is_set()
-    outer.batch_ends.set()
-    assert outer.over.wait(PATIENCE)
-
-
-def test_a_batch_waits_for_the_end_of_the_query_whose_earlier_batch_has_started_its_own(
+def test_a_callback_that_stops_a_query_does_not_wait_for_the_batch_that_it_may_be_part_of(
     driver: Driver,
 ) -> None:
-    first, second = start(driver, "a"), start(driver, "b")
-    first.each_batch.batch = 2
-    second.started_in = Batch(first.each_batch, 1)
-    with batch_of(first.each_batch):
-        batch = stop_in_batch_of(second, driver, first)
-        assert first.told.wait(PATIENCE)
-        assert not second.batch_ends.wait(0.2)  # it has ended by then, or waits for the end of the other one
-    first.batch_ends.set()
-    batch.join(PATIENCE)
-    assert second.batch_ends.is_set()
-
-
-def test_a_stop_that_fails_lets_the_batch_go_on(driver: Driver) -> None:
     run = start(driver, "a")
-
-    def fail() -> None:
-        raise RuntimeError("boom")
-
-    run.tell = fail
-    stop_in_batch_of(run, driver, run).join(PATIENCE)
-    assert run.batch_ends.is_set()
-
-
-def test_a_batch_does_not_wait_for_a_drain_that_waits_for_its_upstream(driver: Driver) -> None:
-    start(driver, "a")
-    run = start(driver, "b", "a")
-    driver._loop.take(ev.TerminationRequested(TerminationRequest("drain-1", 1, Mode.DRAIN)))
-    stop_in_batch_of(run, driver, run).join(PATIENCE)
-    assert run.batch_ends.is_set()
-    assert not run.told.is_set()
+    in_callback(lambda: driver.script.script_stops(run))  # type: ignore[arg-type]
+    assert not run.over.is_set()
+    run.batch_ends.set()
+    assert run.over.wait(PATIENCE)

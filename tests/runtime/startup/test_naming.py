@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,20 +14,28 @@ from streamjob.protocol.formats.records import JobRef
 from streamjob.protocol.graph import TaskName
 from streamjob.protocol.messages.driver_config import Application, DriverConfig
 from streamjob.runtime.query.edges import Channel, Ends
-from streamjob.runtime.query.likeness import Likeness
+from streamjob.runtime.query.endpoints import NotedEnds, Place
+from streamjob.runtime.query.unnamed_query import UnnamedQuery
 from streamjob.runtime.spark.engine import Engine
 from streamjob.runtime.spark.stream_writer import Written
 from streamjob.runtime.startup.checks.declarations import ShardMissing, refuse_missing
-from streamjob.runtime.startup.naming import DuplicateStage, refuse_shards, task_name
-from streamjob.runtime.startup.recognition import UnnamedStage
+from streamjob.runtime.startup.naming import (
+    DuplicateStage,
+    QueryNameMissing,
+    refuse_other_query,
+    refuse_shards,
+    task_name,
+)
 from streamjob.runtime.startup.restore_point import RestorePoints
 from streamjob.runtime.startup.sharding.declared_shards import DeclaredStages
 from streamjob.shards import BadShards
 
 CONFIG = DriverConfig(JobRef("n", "j", "u"), 1, Application(file="app.py"), "file:/checkpoints")
 HERE, ELSEWHERE = (Engine(None, None, None) for _ in range(2))  # type: ignore[arg-type]
-LIKE = Likeness("plan", "noop", None, None, (None, None))
-ORDERS, CLICKS = (Ends((Channel("files", frozenset({name})),)) for name in ("orders", "clicks"))
+ORDERS, CLICKS = (
+    UnnamedQuery("plan", Ends((Channel("files", frozenset({name})),)), "noop", None, None, (None, None))
+    for name in ("orders", "clicks")
+)
 
 
 def declared(**stages: int) -> DeclaredStages:
@@ -36,7 +45,9 @@ def declared(**stages: int) -> DeclaredStages:
     return found
 
 
-def run(name: str, *, over: bool = False, at: str = "", ends: Ends | None = None, engine: Any = HERE) -> Any:
+def run(
+    name: str, *, over: bool = False, at: str = "", unnamed: UnnamedQuery | None = None, engine: Any = HERE
+) -> Any:
     event = threading.Event()
     if over:
         event.set()
@@ -48,10 +59,8 @@ def run(name: str, *, over: bool = False, at: str = "", ends: Ends | None = None
         over=event,
         is_active=not over,
         directory=directory,
-        ends=ends or Ends(),
-        unnamed=ends is not None,
+        unnamed=unnamed,
         engine=engine,
-        likeness=LIKE,
     )
 
 
@@ -60,13 +69,21 @@ def named(
     *runs: Any,
     stages: DeclaredStages | None = None,
     at: str | None = None,
-    ends: Ends = ORDERS,
+    unnamed: UnnamedQuery = ORDERS,
     restored: dict[str, str] | None = None,
-    likeness: Likeness | None = LIKE,
+    elsewhere: bool = False,
 ) -> TaskName:
     known = {r.name.task: r for r in runs}
+    given = unnamed if name is None and at is None else None
     return task_name(
-        Written(name=name), at, ends, known, stages or declared(), restored or {}, HERE, likeness
+        Written(name=name),
+        at,
+        given,
+        known,
+        stages or declared(),
+        restored or {},
+        HERE,
+        elsewhere=elsewhere,
     )
 
 
@@ -108,11 +125,11 @@ def test_r4_a_name_is_taken_only_while_its_query_is_active() -> None:
 
 
 def test_queries_without_names_are_told_apart_by_where_their_checkpoints_are() -> None:
-    first = run("main", at="file:/chk/bronze", ends=ORDERS)
+    first = run("main", at="file:/chk/bronze")
     assert named(None, at="file:/chk/bronze").uid == "main"
     assert named(None, first, at="file:/chk/silver").uid == "silver"
     assert named(None, run("main", over=True, at="file:/chk/bronze"), at="file:/chk/bronze/").uid == "main"
-    with pytest.raises(UnnamedStage):
+    with pytest.raises(DuplicateStage, match="at the checkpointLocation file:/chk/bronze"):
         named(None, first, at="file:/chk/bronze")
 
 
@@ -123,13 +140,44 @@ def test_a_query_without_a_name_goes_on_as_the_stage_that_had_its_checkpoints_be
     assert named(None, at="file:/elsewhere/silver", restored=restored).uid == "silver-2"
 
 
-def test_queries_without_names_and_places_are_told_apart_by_what_they_read_and_write() -> None:
-    assert named(None, run("main", ends=CLICKS)).uid == "main-2"
-    assert named(None, run("main", over=True, ends=ORDERS), run("main-2", ends=CLICKS)).uid == "main"
-    with pytest.raises(UnnamedStage):
-        named(None, run("main", ends=ORDERS))
+@pytest.mark.parametrize(
+    "second", [pytest.param(ORDERS, id="that is the same"), pytest.param(CLICKS, id="that is another one")]
+)
+def test_a_second_query_without_a_name_and_a_checkpoint_location_is_refused(second: UnnamedQuery) -> None:
+    with pytest.raises(QueryNameMissing, match="could not tell the two apart") as e:
+        named(None, run("main", unnamed=ORDERS), unnamed=second)
+    assert e.value.remedy == "Give each query a queryName"
 
 
-def test_a_query_without_a_name_is_known_again_whatever_its_function_has_written() -> None:
-    wrote = ORDERS.with_writes(Channel("files", frozenset({"file:/out"})))
-    assert named(None, run("main", over=True, ends=wrote)).uid == "main"
+def test_the_only_query_without_both_may_start_again_if_it_is_the_same() -> None:
+    assert named(None, run("main", over=True, unnamed=ORDERS), run("b")).uid == "main"
+    for other in (CLICKS, replace(ORDERS, plan="another"), replace(ORDERS, functions=(print, None))):
+        with pytest.raises(QueryNameMissing, match="begin behind"):
+            named(None, run("main", over=True, unnamed=ORDERS), unnamed=other)
+
+
+def test_the_only_query_without_both_has_a_name_of_its_own_beside_one_with_a_location() -> None:
+    """In either order, and in the next epoch."""
+    assert named(None, run("main", at="file:/chk/bronze")).uid == "main-2"
+    assert named(None, elsewhere=True).uid == "main-2"
+    assert named(None, run("main", unnamed=ORDERS), at="file:/chk/bronze").uid == "bronze"
+
+
+NOTED = NotedEnds("f", 1, (Place("files", "file:/in"),), Place("files", "file:/out"))
+
+
+def test_an_unnamed_query_of_an_earlier_driver_reads_and_writes_the_same() -> None:
+    refuse_other_query("main", NOTED, NOTED)
+    refuse_other_query("main", NOTED, None)
+    refuse_other_query("main", None, NOTED)
+    refuse_other_query("main", replace(NOTED, spark="4.3"), NOTED)
+    for other in (
+        replace(NOTED, sources=(Place("files", "file:/elsewhere"),)),
+        replace(NOTED, sink=Place("files", "file:/elsewhere")),
+        replace(NOTED, sink=None, writer="each_batch"),
+    ):
+        with pytest.raises(
+            QueryNameMissing, match="in an earlier driver reads files file:/in and writes"
+        ) as e:
+            refuse_other_query("main", other, NOTED)
+        assert "the queryName 'main' if it is the same query" in e.value.remedy

@@ -1,12 +1,15 @@
-"""The foreachBatch function of one query starts another one, at its first batch.
+"""The foreachBatch function of one query starts another one, at its first batch: refused.
 
 [zoo]
+refused = "QueryInForeachBatch"
 before = 4
 during = 2
 ends = false
 [zoo.outputs]
 raw = "fields(rows, 'k', 'v')"
 evens = "fields([r for r in rows if r['v'] % 2 == 0], 'k', 'v')"
+[zoo.only]
+raw = ["plain"]
 """
 
 import sys

@@ -1,8 +1,10 @@
-"""Queries without names and checkpoint locations, one after another; only their functions tell them apart.
+"""Queries without names and checkpoint locations, one after another: the second one is refused.
 
 [zoo]
+refused = "QueryNameMissing"
 at_end = "archived and reported"
-to_its_end = "under Python each of them begins from nothing at each start, and so would its output"
+[zoo.only]
+archive = ["plain"]
 [zoo.outputs]
 archive = "fields(rows, 'k', 'v')"
 report = "fields([r for r in rows if r['k'] == 'k1'], 'k', 'v')"

@@ -11,7 +11,7 @@ from ..views.progress import Mover, waits_for_a_node
 # Everything else is the user's move.
 OF_OPERATOR = {
     "DriverKilled", "DriverLost", "Evicted", "IndexRebuilt", "NamespaceTerminating", "SavepointOutrun",
-    "BatchEndedByStop", "UpstreamStartedTooLate", "Conflict",
+    "UpstreamStartedTooLate", "Conflict",
 }  # fmt: skip
 
 

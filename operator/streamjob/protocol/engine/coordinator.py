@@ -98,8 +98,8 @@ class Coordinator(CheckpointEvents):
                 return self._input_ended(task, rest)
             case ev.RunEnded(task, exhausted):
                 return self._run_ended(task) if exhausted else self._script_stopped(task)
-            case ev.ScriptStopped(task, inside):
-                return self._script_stopped(task, inside)
+            case ev.ScriptStopped(task):
+                return self._script_stopped(task)
             case ev.BoundaryReached(task, batch):
                 return self._boundary_reached(task, batch)
             case ev.MaxWatermarkFired(task, batch):
@@ -257,11 +257,9 @@ class Coordinator(CheckpointEvents):
             return self._job.begin(task, Scenario.STOP)
         return self._job.begin_if_due(task) + self._checkpoints.trigger()
 
-    def _script_stopped(self, task: str, inside: str | None = None) -> list[Effect]:
+    def _script_stopped(self, task: str) -> list[Effect]:
         job = self._job
-        drains = job.requested is Scenario.DRAIN
-        by_upstream = inside is not None and job.graph.flows(inside, parse_task_id(task)[0])
-        if job.requested is None or job.waits_for_the_script(task) or (drains and by_upstream):
+        if job.requested is None or job.waits_for_the_script(task):
             return job.begin(task, Scenario.STOP)
         return job.begin_if_due(task)
 

@@ -117,14 +117,10 @@ class ScriptStopped:
     """The script called query.stop() or spark.stop(). It may start the query again, so nothing is flushed.
 
     During a termination the query ends as the job does. But in a drain it does not wait for a stage that
-    cannot end before the script continues: one that the script has yet to start, or the one whose batch made
-    the call.
-
-    :param inside: the uid of the stage whose foreachBatch function made the call. None: no such function did.
+    cannot end before the script continues: one that the script has yet to start.
     """
 
     task: str
-    inside: str | None = None
 
 
 @dataclass(frozen=True)

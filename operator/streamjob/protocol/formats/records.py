@@ -76,27 +76,12 @@ class TaskRecord:
 
 
 @dataclass(frozen=True)
-class LikenessRecord:
-    """What the next epoch recognizes a query by that has neither a name nor a checkpoint location.
-
-    :param digest: hash of its plan, its sources, its sink, and the code and plain values of its functions.
-    :param certain: a query with this digest is this one. False if its functions hold objects, which another
-        process cannot compare, and the script has started it only once: it may start others that differ
-        in these objects alone.
-    """
-
-    digest: str
-    certain: bool
-
-
-@dataclass(frozen=True)
 class StageRecord:
     """A stage.
 
     :param beside: uids of the stages that ran when the script's main thread started this one; None if another
         thread started it. Unless the script has changed, it has already started this stage when it waits
         without limit for one of those.
-    :param likeness: None if the query has a name or a checkpoint location, or the record is an older one.
     :param upstream: uids of the stages that it reads from, as far as they were known. Empty in older records.
     :param carried_from: the script had not started the stage when the checkpoint was taken, so this is what
         an earlier checkpoint, of this number, has of it; None if it had.
@@ -106,7 +91,6 @@ class StageRecord:
     tasks: tuple[TaskRecord, ...]
     operators: tuple[OperatorRecord, ...]
     beside: tuple[str, ...] | None = None
-    likeness: LikenessRecord | None = field(default=None, metadata=codec.NEW)
     upstream: tuple[str, ...] = field(default=(), metadata=codec.NEW)
     carried_from: int | None = field(default=None, metadata=codec.NEW)
 

@@ -35,7 +35,6 @@ from ...protocol.lifecycle import TaskState
 from ...protocol.messages.driver_config import DriverConfig
 from ..startup.restore_point import is_fresh, unfinished_tasks
 from .live_savepoints import LiveSavepoints
-from .script.job_stopped import BatchEndedByStop
 from .status import Notes, Reported, phase, problem_of, stage_statuses, termination_status
 from .status_board import StatusBoard
 
@@ -234,8 +233,7 @@ class Dispatcher(Generic[R]):
         meanwhile stay. Whatever the error is, it is reported, so that nobody waits for the effect for ever.
         """
         effect = step.effect
-        if not self._ended_by_stop(error):
-            log.error("%s failed", effect, exc_info=error)
+        log.error("%s failed", effect, exc_info=error)
         if isinstance(effect, Close):
             # The final checkpoint is complete: nothing fails.
             self.board.warn(problem_of(error, effect.task))
@@ -249,10 +247,6 @@ class Dispatcher(Generic[R]):
         queue.waiting = deque(
             s for s in queue.waiting if s.run is not None and not (step.run and step.run.continues(s.run))
         )
-
-    def _ended_by_stop(self, error: Exception) -> bool:
-        """Whether it is no failure: the job's stop has ended a batch, which runs again in the next epoch."""
-        return self.stops and BatchEndedByStop.caused(error)
 
     def _is_owed(self, effect: Effect) -> bool:
         """Whether the effect commits or aborts transactions of a task that can no longer fail.
@@ -284,10 +278,7 @@ class Dispatcher(Generic[R]):
         """
         if self.runs.get(run.task) is not run:
             return
-        by_stop = self._ended_by_stop(error)
-        # Runs beside a batch that a stop has ended stop at their own boundaries.
-        uids = {run.uid} if by_stop else self.coordinator.connected(run.uid)
-        taken_down = []
+        uids, taken_down = self.coordinator.connected(run.uid), []
         for other in [r for r in self.runs.values() if r.uid in uids]:
             concerned = other is run or not other.over.is_set()
             if concerned and self.coordinator.tasks[other.task].can_fail:
@@ -296,13 +287,7 @@ class Dispatcher(Generic[R]):
                 taken_down.append(other)
                 self.take(ev.TaskFailed(other.task))
         self.publish()
-        if by_stop:
-            if taken_down:  # it is noticed twice
-                log.info(
-                    "stage %s: the stop has ended its batch, which runs again in the next epoch", run.task
-                )
-        else:
-            log.error("stage %s failed: %s", run.task, problem_of(error).message)
+        log.error("stage %s failed: %s", run.task, problem_of(error).message)
         for other in taken_down:
             if other is not run:
                 log.warning("stage %s is interrupted: it is connected with %s", other.task, run.task)

@@ -28,7 +28,7 @@ from ..startup.sharding.declared_shards import DeclaredStages
 from . import threads
 from .dead_queries import DeadQueries
 from .event_loop import Loop
-from .requests import PATIENCE, Requests
+from .requests import Requests
 from .script.waits import Waits
 from .script_side import ScriptSide
 from .start.gate_keeper import GateKeeper
@@ -182,10 +182,6 @@ class Driver:
         """As `Coordinator.has_tasks`."""
         return self._coordinator.has_tasks
 
-    def script_is_called_back(self) -> None:
-        """As `ScriptSide.script_is_called_back`."""
-        self.script.script_is_called_back()
-
     def first_engine(self, engine: Engine) -> None:
         """The script's first session starts a query."""
         self.on_engine(engine)
@@ -257,8 +253,6 @@ class Driver:
     def _sampled(self) -> None:
         """Called about once a second: handles what no event reports."""
         self._executors.look()
-        if self._loop.since_last_start > PATIENCE:
-            self._starter.deferred.release()
         over = self._requests.patience_is_over(
             time.monotonic(),
             self._loop.since_last_start,
@@ -282,8 +276,6 @@ class Driver:
     def await_queries(self) -> None:
         """The script has ended: wait for all its queries. If one fails that the job needs, the job fails."""
         self.settle()
-        if self._waits.only_main_thread():
-            self._starter.deferred.release()
         self._script_ended = True
         self._loop.take(ev.ScriptEnded())
         with self._loop.changed:

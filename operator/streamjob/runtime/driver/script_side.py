@@ -12,23 +12,26 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ...protocol.engine import events as ev
 from ...protocol.errors import StreamJobError
-from ...protocol.messages.driver_status import Problem, TerminationStep
-from ...protocol.restore.recovery import NonRestoredState
+from ...protocol.messages.driver_status import Problem
 from ..query.task import Stage
 from ..spark.foreach_batch.function import running_batch_function
-from ..startup.recognition import UnnamedStage
 from .event_loop import Loop
-from .script.job_stopped import BatchEndedByStop, JobStopped
+from .script.job_stopped import JobStopped
 from .script.managed_query import ManagedJvmQuery, in_callback
 from .script.sessions import Sessions
 from .script.waits import Waits
-from .start.nested import calling_functions, calling_stage
 from .start.query_start import Starter
 from .start.unstarted import Unstarted
 
 log = logging.getLogger("streamjob")
 
-TOLD_WITHIN = 60_000  # milliseconds: a source may take long to list its input, and a checkpoint to be taken
+
+class QueryInForeachBatch(StreamJobError):
+    reason = "QueryInForeachBatch"
+
+
+class JobIsOver(StreamJobError):
+    reason = "JobIsOver"
 
 
 class Job(Protocol):
@@ -86,84 +89,37 @@ class ScriptSide:
         :raises StreamJobError: the query is refused, or the state to start from cannot be restored.
         :raises SystemExit: the job has been stopped, or it drains and has finished the stage.
         """
-        if self._job.stops and in_callback():
-            raise _batch_ended()
+        refuse_in_batch(
+            "starts a query",
+            "Use frame.sparkSession.read … .write in the function, or start the query beside this one",
+        )
         if self._job.stops and self._loop.terminated.is_set():
+            if in_callback():  # SystemExit would end py4j's thread, and the JVM would wait for its answer
+                raise JobIsOver("the job has been stopped: no query starts any more")
             raise JobStopped(0)
         try:
             stage = self._starter.start(writer, original, args, kwargs)
         except StreamJobError as e:
             self.refused = self.refused or e
-            if isinstance(e, UnnamedStage | NonRestoredState):
-                self._starter.deferred.refuse(e)
             raise
         return StreamingQuery(ManagedJvmQuery(stage, self))
 
     def script_is_called_back(self) -> None:
-        """Note that Spark calls functions of the script, which could start queries."""
+        """Note that Spark calls listeners of the script, which could start queries."""
         self._unstarted.calls_back = True
 
     def script_stops(self, *stages: Stage) -> None:
         """The script ends queries: each ends as in a stop, unless the job's termination ends it otherwise.
 
-        Returns when every run is over, as Spark's own stop() does. Where that may wait for the caller, it
-        returns when the run's query begins no other batch: in a batch for its own query and for those whose
-        batches it is part of, in other callbacks of the JVM for all queries.
+        Returns when every run is over, as Spark's own stop() does. In a callback of the JVM, which may be
+        part of the batch that has to commit first, it returns at once.
         """
-        caller = calling_stage(self.runs())
-        inside = caller.uid if caller is not None else None
         for stage in stages:
             with self._loop.lock:
                 if self._loop.stages.get(stage.task) is stage and not stage.over.is_set():
-                    self._loop.take(ev.ScriptStopped(stage.task, inside))
+                    self._loop.take(ev.ScriptStopped(stage.task))
         if not in_callback():
             self._waits.until(lambda: all(s.over.is_set() for s in stages), None)
-            return
-        functions = calling_functions(self.runs())
-        own = [s for s in stages if not functions or s.each_batch in functions]
-        self._await_told(own)
-        if functions:
-            others = [s for s in stages if s not in own]
-            self._await_in_batch(lambda: all(self._is_over_for_a_batch(s) for s in others), None)
-
-    def _await_told(self, stages: list[Stage]) -> None:
-        """Wait until the stop has reached the queries: from then on none of them begins another batch.
-
-        It reaches a query in the middle of a batch, so the callback may be part of that batch. The next
-        update of the status wakes this wait.
-        """
-        if not self._waits.until(lambda: all(self._is_told(s) for s in stages), TOLD_WITHIN):
-            late = ", ".join(s.task for s in stages if not self._is_told(s))
-            log.warning("stage %s has not been stopped yet, and may begin another batch", late)
-
-    def _is_told(self, stage: Stage) -> bool:
-        """Whether there is no stop, or no longer one, that has yet to reach the run's query."""
-        if stage.told.is_set() or stage.query is None or self._loop.stages.get(stage.task) is not stage:
-            return True
-        # In a drain the script's stop ends nothing that the drain does not end yet.
-        return not self._loop.coordinator.tasks[stage.task].runs_at(TerminationStep.BOUNDARY)
-
-    def is_over(self, stage: Stage) -> bool:
-        """Whether the run is over, for a script that does not wait for its end but asks.
-
-        :raises BatchEndedByStop: a batch asks for a query that it runs to the end of its input, and a stop
-            has ended that query before.
-        """
-        if running_batch_function() is None:
-            return stage.over.is_set()
-        if stage.inside_batch and self._job.stops and self._loop.coordinator.tasks[stage.task].ended:
-            raise _batch_ended()
-        return self._is_over_for_a_batch(stage)
-
-    def _is_over_for_a_batch(self, stage: Stage) -> bool:
-        """Whether a batch need not wait for the run.
-
-        In a drain, or when the script has ended, a run that has ended or has read all its input is over only
-        after the query of the batch.
-        """
-        task = self._loop.coordinator.tasks[stage.task]
-        last = self._job.drains or self._loop.coordinator.script_ended
-        return stage.over.is_set() or (last and (task.ended or task.exhausted))
 
     def spark_stops(self, really: Callable[[], None]) -> None:
         """The script calls spark.stop(): its queries first end at their boundaries.
@@ -194,12 +150,6 @@ class ScriptSide:
 
     # --- wait -----------------------------------------------------------------------------------------------
 
-    def await_begin(self, stage: Stage) -> None:
-        """Wait until a query whose start is deferred begins, or never will (see `DeferredStarts`)."""
-        if stage.is_deferred:
-            self._begin_deferred()
-            self._waits.until(lambda: not stage.is_deferred or stage.over.is_set(), None)
-
     def await_run(self, stage: Stage, milliseconds: int | None) -> bool:
         """Wait for a run.
 
@@ -207,26 +157,9 @@ class ScriptSide:
         :returns: whether the run is over.
         :raises StreamJobError: as `_script_waits`, if there is no timeout.
         """
-        if running_batch_function() is not None:
-            return self._await_in_batch(
-                lambda: self._is_over_for_a_batch(stage) and not stage.stopped_by_request, milliseconds
-            )
         if milliseconds is None:
             self._script_waits([stage], [stage])
-        self._begin_deferred()
         return self._waits.until(stage.over.is_set, milliseconds)
-
-    def _await_in_batch(self, over: Callable[[], bool], milliseconds: int | None) -> bool:
-        """Wait in a function of foreachBatch.
-
-        A stop completes only after the batch, so the batch must not wait for what the stop completes.
-
-        :raises BatchEndedByStop: a stop was requested first.
-        """
-        ended = self._waits.until(lambda: over() or self._job.stops, milliseconds)
-        if ended and not over():
-            raise _batch_ended()
-        return ended
 
     def await_any(self, mine: Callable[[Stage], bool], milliseconds: int | None) -> Stage | None:
         """Wait for any run of a session, see `managed_query.ManagedJvmManager`.
@@ -240,7 +173,6 @@ class ScriptSide:
             active = [s for s in self.runs() if not s.over.is_set()]
             over = self._waits.terminated(mine)
             self._script_waits([s for s in active if mine(s)], [*active, *([over] if over else [])])
-        self._begin_deferred()
         self._waits.until(lambda: self._waits.terminated(mine) is not None, milliseconds)
         return self._waits.terminated(mine)
 
@@ -255,8 +187,7 @@ class ScriptSide:
 
         :raises JobStopped: the job was stopped, and this run with it.
         """
-        stopped = stage.stopped_by_request or BatchEndedByStop.caused(stage.failure)
-        if stopped and self._job.stops and not in_callback():
+        if stage.stopped_by_request and self._job.stops and not in_callback():
             log.info("stage %s was stopped with the job: its script ends here", stage.task)
             if threading.current_thread() is not threading.main_thread():
                 self._job.end_main_thread()  # first: it may wait for what this thread does on its way out
@@ -267,21 +198,19 @@ class ScriptSide:
 
         :param waited: the runs of which the script awaits one.
         :param runs: those whose end may let the script start others.
+        :raises QueryInForeachBatch: a foreachBatch function waits: its batch would wait for a stop, which
+            waits for the batch.
         :raises QueryNotStarted: the script has declared something for a query that it has not started.
         :raises StateNotKept: a state was declared after its query had started.
         :raises ShardMissing: a declared shard has not started.
         :raises NonRestoredState: the checkpoint has state of a stage that nothing can start any more.
         """
+        refuse_in_batch("waits for a query", "Wait for it in the script's own threads, or with a timeout")
         if not self._job.ending and self._job.failure is None:
             self._unstarted.refuse_unknown()
             if not any(run.exhausts for run in runs):
                 self._unstarted.refuse_missing(waited, for_good=not any(map(_has_an_end, runs)))
         self._job.settle()
-
-    def _begin_deferred(self) -> None:
-        """The script waits: begin the deferred queries, if it has no thread that could start others."""
-        if threading.current_thread() is threading.main_thread() and self._waits.only_main_thread():
-            self._starter.deferred.release()
 
 
 def _has_an_end(run: Stage) -> bool:
@@ -289,12 +218,19 @@ def _has_an_end(run: Stage) -> bool:
     return run.finished or run.input_end.declared or run.over.is_set()
 
 
-def _batch_ended() -> BatchEndedByStop:
-    """The exception that ends the batch of the calling thread.
+def refuse_in_batch(does: str, remedy: str) -> None:
+    """Refuse what no foreachBatch function may do with a query.
 
-    The batch fails even if its function catches the exception.
+    The batch fails even if its function catches the exception: what it does next would be half of it.
+
+    :raises QueryInForeachBatch: this thread runs a batch.
     """
-    error = BatchEndedByStop()
-    if (function := running_batch_function()) is not None:
-        function.must_fail = error
-    return error
+    function = running_batch_function()
+    if function is None:
+        return
+    error = QueryInForeachBatch(
+        f"a foreachBatch function {does}: a stop would wait for the batch, and the batch for the stop",
+        remedy=remedy,
+    )
+    function.must_fail = function.failure = error
+    raise error

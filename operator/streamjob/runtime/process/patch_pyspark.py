@@ -30,7 +30,6 @@ from ... import shards
 from ...jvm import numpy_converters
 from ...protocol.errors import StreamJobError
 from ..driver.script.managed_query import ManagedJvmManager
-from ..spark.foreach_batch.function import follow
 from ..spark.foreach_batch.writes import observe
 from ..spark.stream_writer import remember
 from .image import injected
@@ -61,7 +60,6 @@ def install(driver: Driver) -> None:
     shards.assign_with(driver.declared)
     remember()
     observe()
-    follow()
     _check_trigger()
     _wrap_start("start", driver)
     _wrap_start("toTable", driver)

@@ -30,4 +30,4 @@ def stage_record(tasks: Sequence[Stage], effect: StoreCheckpoint) -> StageRecord
     # Merged: a task before its first batch shows no stateful operator, and driver-side states may differ.
     operators = {o.uid: o for t in ordered for o in t.operators(all_finished)}
     first = ordered[0]
-    return StageRecord(first.uid, records, tuple(operators.values()), first.beside, first.noted_likeness)
+    return StageRecord(first.uid, records, tuple(operators.values()), first.beside)

@@ -14,13 +14,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from ...jvm import process as jvm_process
 from ...jvm.errors import one_line
 from ...protocol.formats import splits
-from ...protocol.formats.records import LikenessRecord, OperatorKind, OperatorRecord, TaskRecord
+from ...protocol.formats.records import OperatorKind, OperatorRecord, TaskRecord
 from ...protocol.graph import TaskName
 from ...storage.hadoop import HadoopFiles
 from ..spark.boundary import run_to_end, stop_at_boundary
 from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.engine import Engine
-from ..spark.foreach_batch.function import Batch, BatchFunction
+from ..spark.foreach_batch.function import BatchFunction
 from ..spark.max_watermark.batch import (
     DrainResult,
     fire_timers,
@@ -33,13 +33,12 @@ from ..spark.sources.source_log import left_at
 from ..spark.state.snapshots import upload_snapshots
 from ..spark.tables.find import FindTable
 from .bounded_input import InputEnd
-from .deferred_start import DeferredStart
 from .driver_state import StateManager
 from .edges import Ends
 from .endpoints import NotedEnds, note
 from .figures import Figures, FindSources, Lags, figures_of
-from .likeness import Likeness
 from .transactions import Transactions
+from .unnamed_query import UnnamedQuery
 
 log = logging.getLogger("streamjob")
 
@@ -91,13 +90,10 @@ class Stage:
         self.task = name.task
         self.directory = directory
         self.ends = ends or Ends()
-        self.unnamed = self.sharded = self.volatile = False
-        self.likeness: Likeness | None = None  # of an unnamed query
-        self.noted_likeness: LikenessRecord | None = None  # see StageRecord
+        self.sharded = self.volatile = False
+        self.unnamed: UnnamedQuery | None = None  # if it has neither a name nor a checkpointLocation
         self.each_batch: BatchFunction | None = None
         self.takes_over: Stage | None = None  # the run before, which was being ended when this one started
-        self.started_in: Batch | None = None  # the batch of another query that has started it
-        self.inside_batch = False  # a batch of another query runs it to the end of its input
         self.beside: tuple[str, ...] | None = None  # see StageRecord
         self.finished = finished
         self.all_finished = all_finished
@@ -110,7 +106,6 @@ class Stage:
         self.query: StreamingQuery | None = None  # None: may read no new data, see `Starter._reads_nothing`
         self._caught_up: StreamingQuery | None = None  # ran after it, see `catch_up`
         self._resting: RestingQuery | None = None  # see `rest_at_boundary`
-        self.deferred: DeferredStart | None = None  # of a query that has not begun, see `DeferredStarts`
         self.find_table: FindTable = lambda: None  # see `tables.find.table_written`
         self.shared_by: str | None = None  # see `tables.table.Table`
         self.jsq: Any = None  # the JVM's query behind the script's query object
@@ -120,7 +115,6 @@ class Stage:
         self.failed_by_itself = False  # not because a connected query failed
         self.over = threading.Event()  # the event that the script waits for, see `Dispatcher.is_over`
         self.stopped_by_request = False
-        self.told = threading.Event()  # its query begins no other batch, or is left to end by itself
         self._cut_short = threading.Event()
         self.engine = engine
         self.restart = restart
@@ -133,17 +127,9 @@ class Stage:
         return self.engine.files
 
     @property
-    def is_deferred(self) -> bool:
-        return self.deferred is not None and not self.deferred.over
-
-    @property
     def is_active(self) -> bool:
-        """Whether no other run may follow yet.
-
-        A run that a batch has run to the end of its input has nothing left to do but to be drained.
-        """
-        exhausted = self.inside_batch and self.query is not None and not self.query.isActive
-        return not self.over.is_set() and not exhausted
+        """Whether no other run may follow yet."""
+        return not self.over.is_set()
 
     def wrote(self, ends: Ends) -> None:
         """Its foreachBatch function writes to further places. The next checkpoint notes them."""
@@ -182,19 +168,12 @@ class Stage:
         :returns: the last committed batch, None if there is none.
         :raises QueryFailed: the query failed by itself.
         """
-        if self.deferred is not None:
-            self.deferred.give_up()
         if self.query is None:
             return self._finish_pending()
-        if self.inside_batch and not self._cut_short.is_set():
-            self.told.set()
-            on_wait("the batch that has started it needs all of it")
-            self.query.awaitTermination()  # a drain: the other query's batch is not complete without it
         boundary = stop_at_boundary(
             self.query,
             self.files,
             self.engine.internals,
-            on_told=self.told.set,
             on_wait=on_wait,
             finish_pending=None if self.volatile else self._once,
         )
@@ -206,9 +185,8 @@ class Stage:
 
         The parameter, the result and the errors are those of `stop_at_boundary`.
         """
-        if self.query is not None and not (self.volatile or self.inside_batch):
-            internals, told = self.engine.internals, self.told.set
-            self._resting = come_to_rest(self.query, self.directory, internals, on_told=told, on_wait=on_wait)
+        if self.query is not None and not self.volatile:
+            self._resting = come_to_rest(self.query, self.directory, self.engine.internals, on_wait=on_wait)
         if self._resting is None:
             return self.stop_at_boundary(on_wait)
         log.info("stage %s: rests at the boundary", self.task)
@@ -243,8 +221,6 @@ class Stage:
         from their last committed batches.
         """
         try:
-            if self.deferred is not None:
-                self.deferred.give_up()
             if self.query is not None:
                 self.query.stop()
             if self._resting is not None:

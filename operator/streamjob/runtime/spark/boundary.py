@@ -138,14 +138,12 @@ def stop_at_boundary(
     internals: Internals | None,
     *,
     deadline: float | None = None,
-    on_told: Callable[[], None] | None = None,
     on_wait: Callable[[str], None] | None = None,
     finish_pending: Starter | None = None,
 ) -> Boundary:
     """Let the running batch commit and start no other. The query may also be ending or have ended by itself.
 
     :param deadline: a time of `time.monotonic()`.
-    :param on_told: called as soon as the query begins no other batch; the running one may wait for that.
     :param on_wait: called with a text when the stop must wait for a batch.
     :param finish_pending: starts the same writer with `trigger(once=True)`; called only if a batch is
         pending, because that trigger would otherwise read all new data.
@@ -156,10 +154,8 @@ def stop_at_boundary(
         unknown.
     """
     begun = time.monotonic()
-    told = on_told or (lambda: None)
     if internals is None:
         root = checkpoint_root(query)
-        told()  # first: Spark's stop() waits for the running batch
         query.stop()
         how = How.BETWEEN
     else:
@@ -170,7 +166,7 @@ def stop_at_boundary(
                 remedy="Use processingTime or availableNow",
             )
         root = execution.checkpoint_root
-        how = end(query, execution, deadline, told, on_wait)
+        how = end(query, execution, deadline, on_wait)
     raise_failure(query)
     if root is None:
         raise NotAtBoundary(f"query {query.id} was stopped, but not where its checkpoint is known")
@@ -191,7 +187,6 @@ def end(
     query: StreamingQuery,
     execution: Execution,
     deadline: float | None,
-    told: Callable[[], None],
     on_wait: Callable[[str], None] | None,
 ) -> How:
     """Let the running batch commit, start no other, and wait for the end of the query's thread.
@@ -201,7 +196,6 @@ def end(
     :raises BoundaryTimeout: as `stop_at_boundary`.
     """
     how = _tell_when_safe(query, execution, deadline)
-    told()
     if how is How.IN_BATCH and on_wait:
         on_wait("the running batch has to commit")
     _await_end(query, execution, deadline)

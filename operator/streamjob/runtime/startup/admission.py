@@ -35,6 +35,7 @@ from .checks.preflight import Going
 from .checks.spark_version import refuse_newer
 from .checks.table_sink import Origin, refuse_gone_table, refuse_unfit_table
 from .missing_stages import refuse_renamed
+from .naming import refuse_other_query
 from .own_disk import warn_of_own_disk
 from .restore_point import RestorePoint, RestorePoints
 from .sharding.remaining_splits import begin_behind
@@ -170,8 +171,8 @@ def enter(
     committed = directory.latest_commit()
     if isinstance(table, MissingTable) and committed is not None and going.keeps_sink:
         refuse_gone_table(task.name, table, committed)
-    if not (before or plan.record or afresh) and directory.latest_offset() is None:
-        refuse_renamed(engine.files, points, task.uid, going.ends, missing)
+    if before is None:
+        _refuse_another(points, task.uid, going, () if plan.record or afresh else missing)
     if plan.start in (Start.NEW, Start.RESUME) and not directory.is_drained():
         warnings += going.refuse(reads=reads, fits=before is None and fits == directory.uri)
     moved = None if begins else going.moved_sink()
@@ -198,6 +199,19 @@ def enter(
         volatile,
         table.shared_by if table is not None else None,
     )
+
+
+def _refuse_another(points: RestorePoints, uid: str, going: Going, missing: Collection[str]) -> None:
+    """Check that the query is not another one than its name says.
+
+    :param missing: stages of the restored checkpoint that a new query may be under another name.
+    :raises NonRestoredState: as `refuse_renamed`.
+    :raises QueryNameMissing: as `refuse_other_query`.
+    """
+    if going.directory.latest_offset() is None:
+        refuse_renamed(going.engine.files, points, uid, going.ends, missing)
+    if not going.point.is_foreign and going.written.name is None and going.written.location is None:
+        refuse_other_query(uid, going.ends, going.noted)
 
 
 def _origin(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Mapping
 
 from pyspark.errors import IllegalArgumentException
 
@@ -11,15 +10,23 @@ from ...job import ONLY_QUERY
 from ...protocol.errors import StreamJobError
 from ...protocol.graph import TaskName
 from ...shards import Shard
-from ..query.edges import Ends
-from ..query.likeness import Likeness
+from ..query.endpoints import NotedEnds
 from ..query.task import Stage
+from ..query.unnamed_query import UnnamedQuery
 from ..spark.engine import Engine
 from ..spark.stream_writer import Written
-from .recognition import UnnamedStage
 from .sharding.declared_shards import DeclaredStages
 
+SECOND = (
+    "the script starts a second query that has neither a queryName nor a checkpointLocation: a savepoint "
+    "could not tell the two apart"
+)
+EACH_A_NAME = "Give each query a queryName"
 REMEDY = "Give each query a queryName of its own, or stop the other one first"
+
+
+class QueryNameMissing(StreamJobError):
+    reason = "QueryNameMissing"
 
 
 class DuplicateStage(StreamJobError, IllegalArgumentException):
@@ -43,28 +50,26 @@ NameIsActive.__module__ = IllegalArgumentException.__module__
 def task_name(
     said: Written,
     location: str | None,
-    found: Ends,
+    unnamed: UnnamedQuery | None,
     runs: Mapping[str, Stage],
     declared: DeclaredStages,
     restored: Mapping[str, str],
     engine: Engine,
-    likeness: Likeness | None,
-    earlier: Callable[[], tuple[str | None, Collection[str]]] = lambda: (None, ()),
+    *,
+    elsewhere: bool = False,
 ) -> TaskName:
     """The task that a query runs as.
 
     :param said: what the script set on the writer.
     :param location: the query's checkpoint location, qualified; None if the script chose none.
-    :param found: what the query reads and writes.
+    :param unnamed: the query, if it has neither a name nor a location.
     :param runs: the last run of each task.
     :param restored: checkpoint locations of the restored stages, by uid, as far as they are known.
     :param engine: of the session that the query starts in.
-    :param likeness: what the query is recognized by if it has neither a name nor a checkpoint location.
-    :param earlier: finds the query of an earlier epoch that it is: its uid, None for a new query; and the
-        uids of all those queries.
+    :param elsewhere: the stage `ONLY_QUERY` of the restored checkpoint has a location that the script chose.
     :raises NameIsActive: a query of this name is active in the same session.
     :raises DuplicateStage: one is active in another session, or the name is that of a sharded stage.
-    :raises UnnamedStage: a query without a name cannot be told from an active one.
+    :raises QueryNameMissing: it is a second query without a name and a location.
     """
     if (shard := declared.find(said.name)) is not None:
         task = TaskName(shard[0].uid, shard[0].name, shard[0].index, shard[0].parallelism)
@@ -79,16 +84,65 @@ def task_name(
         _refuse_active(runs, said.name, engine)
         return TaskName(said.name, said.name)
     by_uid = {stage.uid: stage for stage in runs.values()}
-    uid = _at(location, by_uid, restored) if location else _like(found, likeness, by_uid, earlier)
-    run = by_uid.get(uid)
-    alike = location is None and any(_reads_as(found, s) and s.is_active for s in by_uid.values())
-    if alike or (run is not None and run.is_active):
-        raise UnnamedStage(
-            "the script starts several queries and two without a name cannot be told apart: a savepoint "
-            "could not, either",
-            remedy="Give each query a queryName",
+    if unnamed is not None:
+        return _only_unnamed(unnamed, by_uid, elsewhere=elsewhere)
+    assert location is not None
+    uid = _at(location, by_uid, restored)
+    if (run := by_uid.get(uid)) is not None and run.is_active:
+        raise DuplicateStage(
+            f"the script starts two queries without a queryName at the checkpointLocation {location}",
+            remedy="Give each query a checkpointLocation of its own, or stop the other one first",
         )
     return TaskName(uid, uid)
+
+
+def _only_unnamed(unnamed: UnnamedQuery, runs: Mapping[str, Stage], *, elsewhere: bool) -> TaskName:
+    """The task of the only query without a name and a location. It is called `ONLY_QUERY` if that is free."""
+    for uid, stage in runs.items():
+        if stage.unnamed is None:
+            continue
+        if stage.is_active:
+            raise QueryNameMissing(SECOND, remedy=EACH_A_NAME)
+        if not stage.unnamed.same_as(unnamed):
+            raise QueryNameMissing(
+                "the script starts a query that has neither a queryName nor a checkpointLocation, and before "
+                "it another one, which reads, does or writes something else: it would begin behind what that "
+                "one has read",
+                remedy=EACH_A_NAME,
+            )
+        return TaskName(uid, uid)
+    uid = f"{ONLY_QUERY}-2" if elsewhere or ONLY_QUERY in runs else ONLY_QUERY
+    return TaskName(uid, uid)
+
+
+def refuse_other_query(uid: str, now: NotedEnds | None, noted: NotedEnds | None) -> None:
+    """Check that the unnamed query of an earlier driver reads and writes what it did.
+
+    :param now: what the query reads and writes, None if that is not fully known.
+    :param noted: what it did at its last start, None if that is not known.
+    :raises QueryNameMissing: it may be another query.
+    """
+    if (
+        now is None
+        or noted is None
+        or (now.sources, now.sink, now.writer)
+        == (
+            noted.sources,
+            noted.sink,
+            noted.writer,
+        )
+    ):
+        return
+    raise QueryNameMissing(
+        f"the script's query without a queryName and a checkpointLocation {_what(now)}; the one that ran as "
+        f"{uid!r} in an earlier driver {_what(noted)}",
+        remedy=f"Give it the queryName {uid!r} if it is the same query, else another one",
+    )
+
+
+def _what(ends: NotedEnds) -> str:
+    sources = ", ".join(map(str, ends.sources)) or "nothing"
+    return f"reads {sources} and writes through {ends.sink or ends.writer or 'an unknown sink'}"
 
 
 def _at(location: str, runs: Mapping[str, Stage], restored: Mapping[str, str]) -> str:
@@ -102,27 +156,6 @@ def _at(location: str, runs: Mapping[str, Stage], restored: Mapping[str, str]) -
         if place.rstrip("/") == location.rstrip("/"):
             return uid
     return _first_free([ONLY_QUERY, location.rstrip("/").rpartition("/")[2] or ONLY_QUERY], places)
-
-
-def _like(
-    found: Ends,
-    likeness: Likeness | None,
-    runs: Mapping[str, Stage],
-    earlier: Callable[[], tuple[str | None, Collection[str]]],
-) -> str:
-    """The uid of an unnamed run of the same query, in this epoch or an earlier one, else a new uid."""
-    for uid, stage in runs.items():
-        theirs = stage.likeness
-        alike = theirs is not None and likeness is not None and theirs.same_as(likeness)
-        if alike and _reads_as(found, stage):
-            return uid
-    known, taken = earlier()
-    return known or _first_free([ONLY_QUERY], {*runs, *taken})
-
-
-def _reads_as(found: Ends, stage: Stage) -> bool:
-    # What a foreachBatch function writes is known only once it has run.
-    return stage.unnamed and replace(stage.ends, wrote=()) == found
 
 
 def _first_free(wanted: list[str], taken: Collection[str]) -> str:

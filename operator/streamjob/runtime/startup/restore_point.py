@@ -210,6 +210,15 @@ class RestorePoints:
             return {uid: files.qualify(at) for uid, at in self.config.restore.checkpoints.items()}
         return {s.uid: s.tasks[0].location for s in latest.stages if s.tasks}
 
+    def is_elsewhere(self, files: HadoopFiles, uid: str) -> bool:
+        """Whether the restored checkpoint has the stage at a location that its script chose.
+
+        :raises StreamJobError: as `checkpoint`.
+        """
+        stage = stage_of(self.checkpoint(files), uid)
+        own = f"/{folder_of(uid)}/"
+        return stage is not None and all(own not in task.location for task in stage.tasks)
+
     def directory(self, files: HadoopFiles, uid: str, task: TaskRecord) -> CheckpointDir:
         """As `RestorePoint.directory`."""
         return _directory(files, self.savepoint, uid, task)
@@ -305,8 +314,12 @@ def root_of(config: DriverConfig, uid: str) -> str:
     A slash in the uid is escaped: a sub-folder would lie among the tasks of another stage. A long uid is
     shortened.
     """
-    name = manifest.folder_name(uid.replace("%", "%25").replace("/", "%2F"), uid)
-    return f"{config.checkpoints.rstrip('/')}/{name}"
+    return f"{config.checkpoints.rstrip('/')}/{folder_of(uid)}"
+
+
+def folder_of(uid: str) -> str:
+    """The last component of `root_of`."""
+    return manifest.folder_name(uid.replace("%", "%25").replace("/", "%2F"), uid)
 
 
 def _directory(files: HadoopFiles, savepoint: str | None, uid: str, task: TaskRecord) -> CheckpointDir:

@@ -12,31 +12,11 @@ from multiprocessing.pool import AsyncResult, ThreadPool
 from queue import SimpleQueue
 from typing import Any
 
-from ....protocol.errors import StreamJobError
 from . import interruption
 
 # Threads in which JobStopped has been raised, and those of it that are still handled or kept.
 _raised_in: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 _alive: weakref.WeakSet[JobStopped] = weakref.WeakSet()
-
-
-class BatchEndedByStop(StreamJobError):
-    """The job is being stopped while a function of foreachBatch waits for another query, or starts one.
-
-    What the function does after its wait must not run as if the other query had come to its end, so the batch
-    fails. It is not committed, and the next epoch runs it again.
-    """
-
-    reason = "BatchEndedByStop"
-    retryable = True
-
-    def __init__(self) -> None:
-        super().__init__("the job is being stopped; the batch runs again in the next epoch")
-
-    @classmethod
-    def caused(cls, failure: BaseException | None) -> bool:
-        """Whether it is the cause of a query's failure, as Spark reports it."""
-        return failure is not None and cls.__name__ in str(failure)
 
 
 class JobStopped(SystemExit):

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ...query.task import Stage
-from ...spark.foreach_batch.function import running_batch_function
 
 FOREVER = None
 
@@ -25,13 +24,9 @@ class Job(Protocol):
 
     def runs(self) -> list[Stage]: ...
 
-    def is_over(self, stage: Stage) -> bool: ...
-
     def script_stops(self, *stages: Stage) -> None: ...
 
     def script_is_called_back(self) -> None: ...
-
-    def await_begin(self, stage: Stage) -> None: ...
 
     def await_run(self, stage: Stage, milliseconds: int | None) -> bool: ...
 
@@ -53,7 +48,7 @@ class ManagedJvmQuery:
         return getattr(self._stage.jsq, name)
 
     def isActive(self) -> bool:
-        return not self._job.is_over(self._stage)
+        return not self._stage.over.is_set()
 
     def awaitTermination(self, milliseconds: int | None = FOREVER) -> bool | None:
         """Wait for the run to end.
@@ -65,12 +60,11 @@ class ManagedJvmQuery:
         """
         ended = self._job.await_run(self._stage, milliseconds)
         if ended:
-            self._job.leave_if_stopped(self._stage)  # first: a stop may have made its batch fail
+            self._job.leave_if_stopped(self._stage)
             self._raise_failure()
         return None if milliseconds is FOREVER else ended
 
     def processAllAvailable(self) -> None:
-        self._job.await_begin(self._stage)
         self._stage.jsq.processAllAvailable()
         if self._job.stops and not in_callback():
             self._job.await_run(self._stage, FOREVER)
@@ -133,20 +127,18 @@ class ManagedJvmManager:
         self._jsqm.resetTerminated()
 
     def _is_active(self, stage: Stage) -> bool:
-        return self._mine(stage) and not self._job.is_over(stage)
+        return self._mine(stage) and not stage.over.is_set()
 
     def _managed(self, stage: Stage) -> ManagedJvmQuery:
         return ManagedJvmQuery(stage, self._job)
 
 
 def in_callback() -> bool:
-    """Whether the JVM has called this thread's code (foreachBatch, a listener), or that code waits for it.
+    """Whether the JVM has called this thread's code: foreachBatch, a listener.
 
     In such a callback, a wait for the boundary would never end, because the batch that must reach it is the
     caller.
     """
-    if running_batch_function() is not None:
-        return True
     frame = sys._getframe().f_back
     while frame is not None:
         if str(frame.f_globals.get("__name__", "")).startswith("py4j."):
@@ -156,7 +148,7 @@ def in_callback() -> bool:
 
 
 class IdleJvmQuery:
-    """Stands for the JVM's query where none is started, because no new data may be read, or not yet.
+    """Stands for the JVM's query where none is started, because no new data may be read.
 
     It answers like a query that has run no batch yet.
     """
@@ -190,7 +182,7 @@ class IdleJvmQuery:
         return _Status()
 
     def explainInternal(self, extended: bool) -> str:
-        return "This query reads nothing: it has not begun, or has ended, or its job is asked to end."
+        return "This query reads nothing: it has ended, or its job is asked to end."
 
 
 class _Text(str):

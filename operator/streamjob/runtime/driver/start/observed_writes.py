@@ -44,9 +44,12 @@ class ObservedWrites:
                 self._declare(stage.uid, writer)
             self._declare_to_readers(stage)
 
-    def _wrote(self, stage: Stage, skipped: SkippedWrites, target: Target, table: Table | None) -> None:
-        """The function is about to write. Called in the thread of its batch."""
-        skipped.refuse(target, table)
+    def _wrote(
+        self, stage: Stage, skipped: SkippedWrites, target: Target, table: Table | None, certain: bool
+    ) -> None:
+        """The function is about to write, or another one, if it is not certain. Called where it writes."""
+        if certain or _has_number(stage, target):
+            skipped.refuse(target, table)
         try:
             seen = edges.writes_of(target, table, stage.files.qualify)
         except StreamJobError as e:  # Spark refuses the write with an error of its own
@@ -74,3 +77,9 @@ class ObservedWrites:
             log.warning("stage %s reads what stage %s writes, but %s", reader, writer, e.message)
         else:
             log.info("stage %s reads what stage %s writes", reader, writer)
+
+
+def _has_number(stage: Stage, target: Target) -> bool:
+    """Whether the write has the number of the run's batch, as idempotent writes to Delta have."""
+    function = stage.each_batch
+    return function is not None and target.options.get("txnversion") == str(function.batch)

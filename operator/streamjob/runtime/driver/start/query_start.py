@@ -18,10 +18,9 @@ from ....protocol.messages.driver_config import DriverConfig
 from ....protocol.messages.driver_status import Problem
 from ...query import edges
 from ...query.bounded_input import InputEnd
-from ...query.likeness import Likeness
 from ...query.task import Stage
+from ...query.unnamed_query import UnnamedQuery
 from ...spark.engine import Engine
-from ...spark.foreach_batch.function import running_batch
 from ...spark.handles import java_query, query_manager
 from ...spark.session_conf import restarter, started
 from ...spark.sources.plan_sources import sources_of
@@ -36,9 +35,7 @@ from ...startup.warm_up import prepare
 from .. import threads
 from ..event_loop import Loop
 from ..script.managed_query import IdleJvmQuery, in_callback
-from . import nested
 from .connections import Connections
-from .deferred_starts import DeferredStarts
 from .engines import Engines
 from .gate_keeper import GateKeeper
 from .observed_writes import ObservedWrites
@@ -71,8 +68,6 @@ class Job(Protocol):
 
     def first_engine(self, engine: Engine) -> None: ...
 
-    def script_is_called_back(self) -> None: ...
-
 
 class Starter:
     """Starts queries. Thread-safe.
@@ -92,8 +87,7 @@ class Starter:
         self.connections = Connections(loop.stages)
         self._observed_writes = ObservedWrites(loop, self.connections)
         self.missing = MissingStages(self._points, loop.stages)
-        self._names = TaskNames(loop.stages, job.declared, self._points, job.warn)
-        self.deferred = DeferredStarts(loop, self._names, may_begin=lambda: not job.asked_to_end)
+        self._names = TaskNames(loop.stages, job.declared, self._points)
 
     @property
     def busy(self) -> bool:
@@ -116,11 +110,11 @@ class Starter:
         engine = self.engines.of(writer)
         said = written(writer, original, args, kwargs)
         found = edges.ends_of(writer, said, engine.files.qualify)
-        likeness = Likeness.of(writer, said) if said.name is None else None
+        unnamed = UnnamedQuery.of(writer, said, found)
         fits = self._gate.wait(lambda: prepare(writer, said, engine, self._config))
         began = time.monotonic()
         self._loop.begin()
-        with self._names.named(said, found, engine, likeness) as name:
+        with self._names.named(said, unnamed, engine) as name:
             if (drained := self._drained(name)) is not None:
                 return drained
             stage, entry, upstream = self._admit(
@@ -129,21 +123,11 @@ class Starter:
             self._job.begins()
             self._job.declared.prepare(said.name)
             before_finished = not entry.finished and self._coordinator.has_finished(stage.task)
-            stage.likeness = likeness
-            stage.noted_likeness = self._names.recognized_by(said, found, engine, likeness, name)
+            stage.unnamed = unnamed
             self._observed_writes.watch(stage)
-            deferred = name.task not in self._stages and self._names.is_doubtful(name)
-            if not deferred:
-                self._names.note(engine, name.uid, stage.noted_likeness)
-            if self._reads_nothing(stage, entry, said):
-                pass
-            elif deferred:
-                self.deferred.defer(stage)
-            else:
+            if not self._reads_nothing(stage, entry):
                 with started:
                     stage.query = original(writer, *args, **kwargs)
-            if stage.inside_batch and stage.query is not None and self._job.drains:
-                stage.query.awaitTermination()  # before the drain knows it, and ends it at the next boundary
             stage.jsq = java_query(stage.query) if stage.query else _idle(stage)
             with self._loop.lock:
                 self._enter(stage, upstream, drained=entry.drained)
@@ -152,8 +136,6 @@ class Starter:
             self._job.warn(_finished_for_good(stage))
         if entry.finished or before_finished:
             how = "has finished"
-        elif stage.is_deferred:
-            how = "waits until the script has started all its queries: another one may be meant"
         else:
             how = f"started in {time.monotonic() - began:.3f} s"
         log.info("stage %s %s, from %s", stage.task, how, entry.description)
@@ -169,8 +151,7 @@ class Starter:
         """The last run of the stage, if the job drains and has finished it. None: the stage may start.
 
         :raises SystemExit: otherwise a script that starts its query in a loop would never end. Not in a
-            callback of the JVM: it would end py4j's thread, and the callback's batch would wait for its
-            answer for ever.
+            callback of the JVM: it would end py4j's thread, and the JVM would wait for its answer for ever.
         """
         before = self._stages.get(name.task)
         if before is None or not self._job.drains or not self._coordinator.has_finished(name.task):
@@ -206,7 +187,6 @@ class Starter:
         restart = restarter(writer, original, args, kwargs)
         upstream, readers = self.connections.neighbours(uid, found)
         with self._loop.lock:
-            upstream += nested.caller(said, task, upstream, self._stages, self._coordinator)
             self._coordinator.refuse_start(task, upstream, drained=True)  # only checks for cycles
             for reader in readers:
                 own = self.connections.has_own_sources(reader.uid, reader.ends, [(uid, found)])
@@ -222,10 +202,10 @@ class Starter:
                 said,
                 found.sink,
                 upstream=upstream,
-                reads=self._may_read(said),
+                reads=not self._job.asked_to_end,
                 before=before,
                 fits=fits,
-                missing=[] if before else self._names.renamed(said, engine, uid, self.missing),
+                missing=[] if before else [m for m in self.missing.uids(engine.files) if m != uid],
             )
         with self._loop.lock:
             self._coordinator.refuse_start(task, upstream, drained=entry.drained or entry.finished)
@@ -255,8 +235,7 @@ class Starter:
         stage.each_batch = said.each_batch
         stage.find_table = functools.partial(table_written, writer, said, engine.files.qualify)
         stage.shared_by = shared_by
-        stage.started_in, stage.inside_batch = running_batch(), nested.inside_batch(said)
-        stage.unnamed, stage.sharded, stage.volatile = said.name is None, sharded is not None, entry.volatile
+        stage.sharded, stage.volatile = sharded is not None, entry.volatile
         sources = self.connections.started(upstream)
         neighbours.refuse_unfinished_before_finished(stage, sources, readers)
         neighbours.refuse_transactional_upstream(stage, sources, readers)
@@ -264,22 +243,12 @@ class Starter:
             inherit(self._config.job, name, sharded, transactions.sink)
             recorded = self._loop.work.checkpoints.recorded.get(task, ()) if before else entry.transactions
             transactions.recover(entry.directory.latest_commit(), recorded)
-        if said.each_batch is not None and transactions is None:
-            self._job.script_is_called_back()
         return stage, entry, upstream
 
-    def _may_read(self, said: Written) -> bool:
-        """Whether a query may read new data: no termination is requested.
-
-        In a drain a batch may still run another query to the end of its input: that is part of the batch,
-        which would be committed without it.
-        """
-        return not self._job.asked_to_end or (nested.inside_batch(said) and not self._job.stops)
-
-    def _reads_nothing(self, stage: Stage, entry: admission.Entry, said: Written) -> bool:
+    def _reads_nothing(self, stage: Stage, entry: admission.Entry) -> bool:
         """Whether no new data may be read: the stage has finished or was drained, or the job is to end."""
         finished = self._coordinator.has_finished(stage.task)
-        return entry.finished or entry.drained or finished or not self._may_read(said)
+        return entry.finished or entry.drained or finished or self._job.asked_to_end
 
     def _enter(self, stage: Stage, upstream: list[str], *, drained: bool) -> None:
         stage.beside = self._beside(stage)

@@ -47,7 +47,7 @@ class Unstarted:
         self._warn = warn
         self._withdraw = withdraw
         self._told: tuple[str, ...] = ()  # the stages of which the user was warned
-        self.calls_back = False  # Spark calls functions of the script, which could start a query
+        self.calls_back = False  # Spark calls listeners of the script, which could start a query
 
     def refuse_unknown(self) -> None:
         """Check that every declaration belongs to a started query.

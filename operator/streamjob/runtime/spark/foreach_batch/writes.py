@@ -55,17 +55,15 @@ def observe() -> None:
         _report(DataFrameWriterV2, name, lambda given, call: given)
 
 
-def _writing() -> BatchFunction | None:
-    """The foreachBatch function that writes, None for a write outside of one.
+def _writing() -> list[BatchFunction]:
+    """The foreachBatch functions that may be writing, none for a write outside of one.
 
-    A function may feed threads that run all the time. Another thread than the main one, and than those of
-    other functions, is taken for one of the only function that runs.
+    A function may hand its writes to threads. What another thread than the main one writes counts for each
+    function that runs: an edge too many delays the end of a reader, an edge too few ends it too early.
     """
-    found = running_batch_function()
-    if found is None and threading.current_thread() is not threading.main_thread():
-        running = running_batch_functions()
-        found = running[0] if len(running) == 1 else None
-    return found
+    if (found := running_batch_function()) is not None:
+        return [found]
+    return [] if threading.current_thread() is threading.main_thread() else running_batch_functions()
 
 
 def _partitioned(given: Target, call: Arguments) -> Target:
@@ -85,7 +83,7 @@ def _after(owner: type, name: str, change: Callable[[Target, Arguments], Target]
     @functools.wraps(original)
     def wrapped(writer: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(writer, *args, **kwargs)
-        if os.getpid() == process and _writing() is not None:
+        if os.getpid() == process and _writing():
             call = signature.bind(writer, *args, **kwargs).arguments
             setattr(writer, _ATTRIBUTE, change(_given(writer), call))
         return result
@@ -103,11 +101,12 @@ def _report(owner: type, name: str, complete: Callable[[Target, Arguments], Targ
 
     @functools.wraps(original)
     def wrapped(writer: Any, *args: Any, **kwargs: Any) -> Any:
-        function = _writing() if os.getpid() == process else None
-        if function is not None:
+        functions = _writing() if os.getpid() == process else []
+        if functions:
             written = complete(_given(writer), signature.bind(writer, *args, **kwargs).arguments)
             table = table_of(writer, written.table, written.options.get("path")) if written.table else None
-            function.on_write(written, table)
+            for function in functions:
+                function.on_write(written, table, len(functions) == 1)
         return original(writer, *args, **kwargs)
 
     setattr(owner, name, wrapped)

@@ -51,12 +51,10 @@ def come_to_rest(
     directory: CheckpointDir,
     internals: Internals | None,
     *,
-    on_told: Callable[[], None],
     on_wait: Callable[[str], None],
 ) -> RestingQuery | None:
     """Let the running batch commit, and no other read anything. Batches without input may follow it.
 
-    :param on_told: called as soon as the query plans no other batch that reads.
     :param on_wait: called with a text when a batch has to be waited for.
     :returns: None if the query cannot be drained in place; it then has ended, or runs on, unchanged.
     """
@@ -79,7 +77,6 @@ def come_to_rest(
             finally:
                 execution.unlock()
             if resting.reads_nothing:
-                on_told()
                 if place is Place.SLEEPING:
                     return resting
                 if place is Place.SINK and not said:
@@ -141,7 +138,7 @@ class RestingQuery:
         try:
             if batch is not None:
                 self._await_commit(batch)
-            end(self._query, self._execution, None, lambda: None, None)
+            end(self._query, self._execution, None, None)
             raise_failure(self._query)
         finally:
             self.stop_sources()

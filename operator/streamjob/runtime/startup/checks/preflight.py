@@ -58,11 +58,11 @@ class Going:
             return None
         files = self.engine.files
         now = endpoints.ends(self.sources, self.sink, self.written.by, files.qualify, files.spark.version)
-        before = self._noted if now.sink is None else None
+        before = self.noted if now.sink is None else None
         return replace(now, wrote=before.wrote) if before is not None and before.same_as(now) else now
 
     @cached_property
-    def _noted(self) -> NotedEnds | None:
+    def noted(self) -> NotedEnds | None:
         """The endpoints of the last start. First asked for before `note` replaces them."""
         return endpoints.noted(self.directory)
 
@@ -83,7 +83,7 @@ class Going:
     @property
     def keeps_sink(self) -> bool:
         """Whether the query is known to have written to the same place before."""
-        before, now = self._noted, self.ends
+        before, now = self.noted, self.ends
         return before is not None and now is not None and before.sink is not None and before.sink == now.sink
 
     def moved_sink(self) -> Problem | None:
@@ -92,7 +92,7 @@ class Going:
         In a new folder, the log of its file sink must begin after the batches that are in the old one (see
         `sink_log`).
         """
-        before, now = self._noted, self.ends
+        before, now = self.noted, self.ends
         if before is None or before.sink is None or now is None or now.sink in (None, before.sink):
             return None
         text = (

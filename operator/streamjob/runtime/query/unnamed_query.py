@@ -1,0 +1,78 @@
+"""What identifies the job's only query without a queryName and a checkpointLocation when it starts again."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from types import FunctionType, MethodType
+from typing import Any
+
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from ..spark.handles import analyzed_plan
+from ..spark.stream_writer import Written
+from .edges import Ends
+
+IDS = re.compile(r'"(id|jvmId|nodeId)":("[^"]*"|\d+)')  # differ in each DataFrame
+
+
+@dataclass(frozen=True, eq=False)
+class UnnamedQuery:
+    """A query without both.
+
+    :param plan: SHA-256 of the analyzed plan, without the ids of its nodes and expressions.
+    :param ends: without what its foreachBatch function was seen to write.
+    :param functions: what the script gave to foreachBatch() and foreach().
+    """
+
+    plan: str
+    ends: Ends
+    format: str | None
+    mode: str | None
+    table: str | None
+    functions: tuple[Any, Any]
+
+    @classmethod
+    def of(cls, writer: DataStreamWriter, said: Written, ends: Ends) -> UnnamedQuery | None:
+        """None if the query has a name or a checkpointLocation."""
+        if said.name is not None or said.location is not None:
+            return None
+        text = IDS.sub("", str(analyzed_plan(writer).toJSON()))
+        plan = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        each_batch = said.each_batch.given if said.each_batch is not None else None
+        return cls(plan, ends, said.format, said.mode, said.table, (each_batch, said.each_row))
+
+    def same_as(self, other: UnnamedQuery) -> bool:
+        """Whether another start, in this process, is one of the same query."""
+        mine = (self.plan, self.ends, self.format, self.mode, self.table)
+        theirs = (other.plan, other.ends, other.format, other.mode, other.table)
+        return mine == theirs and all(map(same, self.functions, other.functions))
+
+
+def same(one: Any, other: Any, depth: int = 8) -> bool:
+    """Whether two values certainly are the same: one object, equal plain values, or a function of the same
+    code over the same values, as one that is made again in a loop.
+    """
+    if one is other:
+        return True
+    if type(one) is not type(other) or not depth:
+        return False
+    if isinstance(one, FunctionType):
+        mine, theirs = _values(one), _values(other)
+        alike = one.__code__ is other.__code__ and len(mine) == len(theirs)
+        return alike and all(same(a, b, depth - 1) for a, b in zip(mine, theirs, strict=True))
+    return isinstance(one, (str, bytes, int, float, MethodType)) and bool(one == other)
+
+
+def _values(function: FunctionType) -> list[Any]:
+    """What a function was made with: its defaults, and the variables around it."""
+    cells = function.__closure__ or ()
+    return [*(function.__defaults__ or ()), function.__kwdefaults__, *(_content(cell) for cell in cells)]
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # the variable has no value yet
+        return cell

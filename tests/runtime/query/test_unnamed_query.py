@@ -1,0 +1,85 @@
+"""A query without a name that is started again: is it the same one?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from streamjob.runtime.query.edges import Channel, Ends
+from streamjob.runtime.query.unnamed_query import UnnamedQuery, same
+
+ENDS = Ends((Channel("files", frozenset({"file:/in"})),))
+
+
+def into(target: object, mode: str = "append") -> Callable[[Any, int], object]:
+    def write(frame: Any, batch: int, to: str = mode) -> object:
+        return (target, to)
+
+    return write
+
+
+def otherwise(target: object) -> Callable[[Any, int], object]:
+    return lambda frame, batch: target
+
+
+class Sink:
+    def write(self, frame: Any, batch: int) -> None: ...
+
+
+SINK = Sink()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(into("a"), into("a"), id="made again"),
+        pytest.param(into(into("a")), into(into("a")), id="around another one"),
+        pytest.param(into(SINK), into(SINK), id="around one object"),
+        pytest.param(SINK.write, SINK.write, id="a method"),
+        pytest.param(None, None, id="none"),
+    ],
+)
+def test_the_same_function(one: object, other: object) -> None:
+    assert same(one, other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(into("a"), into("b"), id="around another value"),
+        pytest.param(into("a"), into("a", "overwrite"), id="of another default"),
+        pytest.param(into(SINK), into(Sink()), id="around another object"),
+        pytest.param(into("a"), otherwise("a"), id="of other code"),
+        pytest.param(SINK.write, Sink().write, id="a method of another object"),
+        pytest.param(into(1), into(True), id="around another type"),
+    ],
+)
+def test_other_functions(one: object, other: object) -> None:
+    assert not same(one, other)
+
+
+def test_a_function_around_itself() -> None:
+    def made() -> Callable[[], object]:
+        def again() -> object:
+            return again
+
+        return again
+
+    assert not same(made(), made())
+
+
+def test_a_query_is_the_same_if_all_of_it_is() -> None:
+    query = UnnamedQuery("plan", ENDS, "json", "append", None, (into("a"), None))
+    assert query.same_as(replace(query, functions=(into("a"), None)))
+    for other in (
+        replace(query, plan="another"),
+        replace(query, ends=Ends()),
+        replace(query, format="parquet"),
+        replace(query, mode="complete"),
+        replace(query, table="t"),
+        replace(query, functions=(into("b"), None)),
+    ):
+        assert not query.same_as(other)
