@@ -101,6 +101,21 @@ def test_a_query_that_moves_on_to_another_directory_resumes_in_each_where_it_sta
             files.write_new(f"file:{tmp_path}/{name}/commits/{number}", b"v1\n{}")
     first = CheckpointDir(files, f"file:{tmp_path}/first")
     plan = plan_of_only_task(point)
-    assert begin_from(point, 0, plan, first) == f"batch 2 of {first.uri}"
+    assert begin_from(point, 0, plan, first) == (f"batch 2 of {first.uri}", ())
     with pytest.raises(CheckpointMoved):
         begin_from(point, 0, plan, CheckpointDir(files, last))
+
+
+def test_a_checkpoint_directory_that_is_restored_is_a_warning(files: Any, tmp_path: Path) -> None:
+    """It has been deleted while the job was stopped."""
+    uri, gone = savepoint(files, tmp_path, "load"), CheckpointDir(files, f"file:{tmp_path}/gone")
+    stage = StageRecord("load", (TaskRecord(0, gone.uri, 2),), ())
+    latest = CheckpointRecord(3, 1, None, None, uri, "2026-01-01T00:00:00Z", (stage,))
+    point = RestorePoints(config(tmp_path, latest=latest, exact=True)).of(files, "load")
+    words, (warning,) = begin_from(point, 0, plan_of_only_task(point), gone)
+    assert words == f"savepoint {uri}: its checkpoint directory was gone"
+    assert warning.reason == "CheckpointRestored"
+    assert warning.message == (
+        f"{gone.uri}, the checkpoint directory of query 'load', was gone and has been restored from {uri}, "
+        "with which the job had ended"
+    )

@@ -165,7 +165,7 @@ def enter(
         stage.begin(task.index)
         if plan.start is Start.REDISTRIBUTED and stage.like is not None:
             begin_behind(directory, stage.like)
-    description = begin_from(point, task.index, plan, directory)
+    beginning = begin_from(point, task.index, plan, directory)
     begins = before is None and (point.is_foreign or in_place)
     going = Going(point, engine, directory, writer, written, sink, upstream, stage is not None)
     committed = directory.latest_commit()
@@ -186,11 +186,12 @@ def enter(
         # True if an earlier epoch began to fire the max watermark, which cannot be undone.
         directory.is_drained(),
         finished,
-        description,
+        beginning.words,
         transactions,
         state_manager,
         (
             *warnings,
+            *beginning.warnings,
             *([moved] if moved else []),
             *([_not_replayable(task.name)] if sockets else []),
             *([_in_place(task.name, directory)] if in_place and points.names_directory(task.uid) else []),

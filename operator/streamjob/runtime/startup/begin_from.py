@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ...protocol.formats.records import TaskRecord
+from ...protocol.messages.driver_status import Problem
 from ...protocol.restore.recovery import Start, StateCannotMove, TaskPlan, stage_plan
 from ..savepoints.restore import adopt, restore
 from ..spark.checkpoint_dir import CheckpointDir
@@ -25,11 +28,17 @@ def plan_of_only_task(point: RestorePoint) -> TaskPlan:
     return plan
 
 
-def begin_from(point: RestorePoint, index: int, plan: TaskPlan, directory: CheckpointDir) -> str:
+class Beginning(NamedTuple):
+    """Where a task starts, in words, and what its user has to know of that."""
+
+    words: str
+    warnings: tuple[Problem, ...] = ()
+
+
+def begin_from(point: RestorePoint, index: int, plan: TaskPlan, directory: CheckpointDir) -> Beginning:
     """Bring the directory of a task to the point where the task starts. May be repeated.
 
     :param index: the task's index in its stage.
-    :returns: where the task starts, in words.
     :raises CheckpointLost: as `RestorePoint.refuse_other`.
     :raises CheckpointMoved: as `RestorePoint.refuse_other`.
     :raises StreamJobError: as `restore` and `adopt`.
@@ -38,11 +47,13 @@ def begin_from(point: RestorePoint, index: int, plan: TaskPlan, directory: Check
         latest = directory.latest_offset()
         if plan.start is Start.REDISTRIBUTED:
             assert point.checkpoint is not None
-            return f"what is left of {point.savepoint or f'checkpoint {point.checkpoint.checkpoint}'}"
-        return "nothing" if latest is None else f"batch {latest} of {directory.uri}"
+            left = point.savepoint or f"checkpoint {point.checkpoint.checkpoint}"
+            return Beginning(f"what is left of {left}")
+        return Beginning("nothing" if latest is None else f"batch {latest} of {directory.uri}")
     if point.is_foreign:
         copy_foreign(point, index, directory.uri)
-        return f"a copy of {point.adopted.uri}" if point.adopted else f"savepoint {point.savepoint}"
+        copied = f"a copy of {point.adopted.uri}" if point.adopted else f"savepoint {point.savepoint}"
+        return Beginning(copied)
     return _resume(point, index, directory, plan.record)
 
 
@@ -59,7 +70,7 @@ def copy_foreign(point: RestorePoint, index: int, target: str) -> None:
         restore(point.files, point.savepoint, point.uid, index, target, amend=reopen)
 
 
-def _resume(point: RestorePoint, index: int, directory: CheckpointDir, expected: TaskRecord) -> str:
+def _resume(point: RestorePoint, index: int, directory: CheckpointDir, expected: TaskRecord) -> Beginning:
     """Resume in the directory of the latest checkpoint, which has its batch or, after a crash, a later one.
 
     If the directory is lost and the job ended with that checkpoint, restore it from the checkpoint's
@@ -69,11 +80,17 @@ def _resume(point: RestorePoint, index: int, directory: CheckpointDir, expected:
     record, found = point.checkpoint, directory.latest_commit()
     assert record is not None
     if expected.batch is None:
-        return "nothing"
+        return Beginning("nothing")
     if found is not None and directory.uri.rstrip("/") != expected.location.rstrip("/"):
-        return f"batch {found} of {directory.uri}"
+        return Beginning(f"batch {found} of {directory.uri}")
     if point.exact and record.savepoint is not None and found is None:
         restore(directory.files, record.savepoint, point.uid, index, directory.uri)
-        return f"savepoint {record.savepoint}: its checkpoint directory was gone"
+        text = f"{directory.uri}, the checkpoint directory of query {point.uid!r}, was gone"
+        warning = Problem(
+            "CheckpointRestored",
+            f"{text} and has been restored from {record.savepoint}, with which the job had ended",
+            "Nothing is lost; find out who deletes files there",
+        )
+        return Beginning(f"savepoint {record.savepoint}: its checkpoint directory was gone", (warning,))
     point.refuse_other(directory, expected, found)
-    return f"batch {found} of {directory.uri}"
+    return Beginning(f"batch {found} of {directory.uri}")
