@@ -346,6 +346,7 @@ def test_an_executor_that_was_killed() -> None:
     killed = {"name": "executor", "lastState": {"terminated": {"reason": "OOMKilled"}}}
     finding = found(runs(), pods=pods([pod("orders-1", containerStatuses=[killed])]))["ExecutorOOMKilled"]
     assert "Raise spec.executor.memory" in finding.remedy
+    assert "If it is Python that needs more, set spark.executor.memoryOverhead" in finding.remedy
 
 
 def test_an_event_of_a_pod_that_does_not_start() -> None:

@@ -128,6 +128,13 @@ class TestFailure:
         assert (phase, why) == (Phase.RESTARTING, reason)
         assert d.status.last_error is not None
 
+    def test_a_driver_without_memory_is_told_that_python_needs_memory_too(self) -> None:
+        _, _, _, d = look(observed(job(status=ran()), pods=[exited(137, reason="OOMKilled")], index=index()))
+        assert d.status.last_error is not None
+        said = d.status.last_error.remedy
+        assert said.startswith("Raise spec.driver.memory: the pod has that for the JVM's heap, and 40 % more")
+        assert "If it is Python that needs more, set only the pod's memory" in said
+
     def test_a_pod_that_vanished_means_resume_and_never_success(self) -> None:
         status = ran(termination=requested())
         phase, reason, _, d = look(observed(job(state="Stopped", status=status), index=index()))

@@ -38,7 +38,7 @@ LOGS: Sequence[tuple[str, re.Pattern[str], str, str]] = (
         "OutOfMemory",
         re.compile(r"java\.lang\.OutOfMemoryError|GC overhead limit|Java heap space|std::bad_alloc"),
         "Java ran out of memory.",
-        "Raise spec.driver.memory or spec.executor.memory, or keep less state.",
+        "Raise spec.driver.memory or spec.executor.memory, the heap, or keep less state.",
     ),
     (
         "StorageFull",
@@ -86,6 +86,11 @@ LOGS: Sequence[tuple[str, re.Pattern[str], str, str]] = (
     ),
 )
 SHOWN = 3  # lines of a log
+_MORE_MEMORY = (
+    "Raise spec.executor.memory: the pod has that for the JVM's heap, and 40 % more for Python and all else "
+    "outside of the heap. If it is Python that needs more, set spark.executor.memoryOverhead in "
+    "spec.sparkConf, such as 2g, or spark.executor.pyspark.memory, which also tells Python its limit."
+)
 _CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)"', re.IGNORECASE)
 
 
@@ -138,7 +143,7 @@ def _claims(job: Job, message: str) -> tuple[str, str]:
 def killed_pods(f: Facts) -> Iterator[Finding]:
     """Executors that were killed, and drivers that were evicted."""
     for reason, what, remedy in (
-        ("OOMKilled", "needed more memory than its pod has, and was killed", "Raise spec.executor.memory."),
+        ("OOMKilled", "needed more memory than its pod has, and was killed", _MORE_MEMORY),
         ("Evicted", "was evicted by its node", "See the node: memory or disk pressure."),
     ):
         hit = [p for p in f.pods if p.role == "executor" and reason in (p.killed, p.reason)]

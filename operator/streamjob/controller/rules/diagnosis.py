@@ -18,6 +18,11 @@ STABLE = timedelta(minutes=10)  # of running; it resets the count of failures
 SEE_ITS_LOG = "See the driver's log"
 CANNOT_START = ("StartError", "ContainerCannotRun")  # what containerd and Docker say of a missing program
 OUT_OF_MEMORY, KILLED = "OOMKilled", 137
+MORE_MEMORY = (
+    "Raise spec.driver.memory: the pod has that for the JVM's heap, and 40 % more, at least 384Mi, for "
+    "Python and all else outside of the heap. If it is Python that needs more, set only the pod's memory: "
+    "resources of the container driver in spec.driver.template"
+)
 
 
 def stuck(pod: Pod, job: StreamJob, now: datetime) -> Problem | None:
@@ -186,7 +191,7 @@ def _exited(end: DriverExit) -> Problem:
         return Problem(
             OUT_OF_MEMORY,
             "the driver needed more memory than its pod has and was killed",
-            "Raise spec.driver.memory",
+            MORE_MEMORY,
             retryable=True,
         )
     if end.code == KILLED:
