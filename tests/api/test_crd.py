@@ -101,7 +101,7 @@ def test_names_columns_and_status() -> None:
     (version,) = spec["versions"]
     assert version["subresources"] == {"status": {}}
     wide = [c["name"] for c in version["additionalPrinterColumns"] if not c.get("priority")]
-    assert wide == ["Ready", "State", "Phase", "Epoch", "Checkpoint", "Age"]
+    assert wide == ["Ready", "State", "Phase", "Restarts", "Epoch", "Checkpoint", "Age"]
 
 
 def test_printed_columns_exist() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamjob.cli.printing.live import Live
-from streamjob.cli.printing.text import Node, plain
+from streamjob.cli.printing.text import BAD, BUSY, WARN, Node, Span, plain
 from streamjob.cli.views import times
 from streamjob.cli.views.checkpoints import index
 from streamjob.cli.views.job import job
@@ -126,7 +126,7 @@ def test_rates_of_a_driver_that_is_gone_are_not_shown() -> None:
     gone = with_status(phase="Starting", driver={"pod": "orders-driver-2", "phase": "Pending"})
     runs = with_status(phase="Running", driver={"pod": "orders-driver-1", "phase": "Running"})
     rates = [
-        row.split()[7:9] for row in list(table([job(gone), job(runs)], NOW, all_namespaces=True).lines())[1:]
+        row.split()[8:10] for row in list(table([job(gone), job(runs)], NOW, all_namespaces=True).lines())[1:]
     ]
     assert rates == [["-", "-"], ["7s", "40"]]
     assert "40 rows/s" not in text(tree(job(gone), EMPTY, NOW))
@@ -203,9 +203,22 @@ def test_a_line_for_each_job() -> None:
     failed = job(situations()["degraded_failed"])
     lines = list(table([running, failed], NOW, all_namespaces=True).lines())
     assert lines[0].split()[:4] == ["NAMESPACE", "NAME", "READY", "STATE"]
-    assert lines[1].split()[:5] == ["shop", "orders", "True", "Running", "Running"]
+    assert lines[1].split()[:6] == ["shop", "orders", "True", "Running", "Running", "0"]
     assert lines[2].split()[:5] == ["shop", "orders", "False", "Running", "Failed"]
     assert "ScriptFailed: syntax error in line 3" in lines[2]
+
+
+@pytest.mark.parametrize(
+    ("count", "epoch", "now", "style"),
+    [(3, 4, "Starting", BAD), (3, 5, "Restarting", BAD), (1, 4, "Pending", WARN), (3, 2, "Starting", BUSY)],
+)
+def test_a_crash_loop_looks_like_one(count: int, epoch: int, now: str, style: str) -> None:
+    restarts = {"count": count, "epoch": epoch, "generation": 1}
+    status = {"phase": now, "epoch": 5, "restarts": restarts, "observedGeneration": 1}
+    crashing = job({"metadata": {"name": "orders", "namespace": "shop", "generation": 1}, "status": status})
+    row = table([crashing], NOW, all_namespaces=False).rows[0]
+    assert row[3][0] == Span(now, style)
+    assert row[4][0].text == str(count)
 
 
 def test_the_index_of_the_product_is_read() -> None:

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { arrange, row, tone, wanted } from "../src/model/job";
+import { arrange, lasting, row, tone, wanted } from "../src/model/job";
 import { condition, job, stage } from "./jobs";
 
 const NONE = new Set<string>();
@@ -15,6 +15,23 @@ describe("what is true of a job", () => {
     expect(tone(job("a", { phase: "Drained", conditions: [condition("Stalled", "True")] }))).toBe("bad");
     expect(tone(job("a"))).toBe("busy");
     expect(tone(job("a", { phase: "OfANewerOperator" as never }))).toBe("rest");
+  });
+
+  it("crash loops if a driver starts after several failures, and does not look as if it came up", () => {
+    const restarts = { count: 3, epoch: 4, generation: 1 };
+    expect(tone(job("a", { phase: "Starting", epoch: 5, restarts }))).toBe("bad");
+    expect(tone(job("a", { phase: "Restarting", epoch: 4, restarts }))).toBe("bad");
+    expect(tone(job("a", { phase: "Pending", epoch: 5, restarts: { ...restarts, count: 1 } }))).toBe("warn");
+    expect(tone(job("a", { phase: "Running", epoch: 5, restarts }))).toBe("good");
+    expect(tone(job("a", { phase: "Starting", epoch: 7, restarts }))).toBe("busy");
+    expect(row(job("a", { phase: "Running", epoch: 5, restarts })).restarts).toBe(3);
+  });
+
+  it("says how long it has been ready, apart from what the operator says", () => {
+    const at = Date.parse("2026-11-26T03:00:02Z");
+    expect(lasting(job("a", { conditions: [condition("Ready", "True")] }), at)).toBe("ready for 2 s");
+    expect(lasting(job("a", { conditions: [condition("Ready", "False")] }), at)).toBe("not ready for 2 s");
+    expect(lasting(job("a"), at)).toBe("");
   });
 
   it("is to be suspended only if it is to run", () => {

@@ -1,6 +1,7 @@
 /** What the list shows of a job, and what is true of it. */
 
 import type { Condition, Job, Stage } from "../types";
+import { between, duration } from "./format";
 
 export type Tone = "good" | "busy" | "warn" | "bad" | "rest";
 
@@ -22,8 +23,17 @@ export function phase(job: Job): string {
   return job.metadata.deletionTimestamp ? "Deleting" : (job.status?.phase ?? "Pending");
 }
 
+/** Failures in a row up to now, of a job that is about to start again after the last of them: a crash loop. */
+export function failures(job: Job): number {
+  const { count, epoch } = job.status?.restarts ?? {};
+  const at = phase(job);
+  const starts = at === "Restarting" || ((at === "Pending" || at === "Starting") && epoch === (job.status?.epoch ?? 0) - 1);
+  return starts ? (count ?? 0) : 0;
+}
+
 export function tone(job: Job): Tone {
-  const known = toneOf(phase(job));
+  const failed = failures(job);
+  const known = failed > 1 ? "bad" : failed ? "warn" : toneOf(phase(job));
   if (known === "bad" || condition(job, "Stalled")?.status === "True") return "bad";
   return condition(job, "Degraded")?.status === "True" ? "warn" : known;
 }
@@ -48,6 +58,13 @@ export function message(job: Job): string {
   return condition(job, "Ready")?.message ?? "";
 }
 
+/** How long the job has been ready, or not: `ready for 2 s`. Empty if that is not known. */
+export function lasting(job: Job, now: number): string {
+  const ready = condition(job, "Ready");
+  const seconds = between(ready?.lastTransitionTime, now);
+  return seconds === null ? "" : `${ready!.status === "True" ? "ready" : "not ready"} for ${duration(Math.floor(seconds))}`;
+}
+
 export interface Row {
   job: Job;
   uid: string;
@@ -61,6 +78,7 @@ export interface Row {
   lagRows: number | null;
   lagSeconds: number | null;
   batch: number | null;
+  restarts: number;
   epoch: number;
   checkpoint: string | null;
   since: string | null;
@@ -88,6 +106,7 @@ export function row(job: Job): Row {
     lagRows: sum(sources.map((s) => s.lagRows)),
     lagSeconds: largest(sources.map((s) => s.lagSeconds)),
     batch: largest(stages.map((s) => s.batchSeconds?.["triggerExecution"])),
+    restarts: job.status?.restarts?.count ?? 0,
     epoch: job.status?.epoch ?? 0,
     checkpoint: job.status?.checkpoint?.completedAt ?? null,
     since: condition(job, "Ready")?.lastTransitionTime ?? job.metadata.creationTimestamp ?? null,
@@ -117,7 +136,7 @@ export function stages(job: Job): Stage[] {
   return job.status?.stages ?? [];
 }
 
-export type Column = "name" | "phase" | "rows" | "lag" | "batch" | "epoch" | "checkpoint" | "since";
+export type Column = "name" | "phase" | "rows" | "lag" | "batch" | "restarts" | "epoch" | "checkpoint" | "since";
 export interface Order {
   column: Column;
   down: boolean;
@@ -131,6 +150,7 @@ const KEYS: Record<Column, (r: Row) => string | number | null> = {
   rows: (r) => r.rows,
   lag: (r) => r.lagSeconds ?? r.lagRows,
   batch: (r) => r.batch,
+  restarts: (r) => r.restarts,
   epoch: (r) => r.epoch,
   checkpoint: (r) => r.checkpoint,
   since: (r) => r.since,

@@ -2,8 +2,7 @@
 
 import { computed } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { between, duration } from "../model/format";
-import { condition, message, phase, stages, tone, wanted } from "../model/job";
+import { lasting, message, phase, stages, tone, wanted } from "../model/job";
 import { address, details, forgetDetails, now, readDetails, readMay, readSamples, route } from "../store";
 import type { Job } from "../types";
 import { Actions } from "./Actions";
@@ -33,7 +32,7 @@ const REFRESH = 15_000; // milliseconds: Events and pods change without the job
 export function JobPage({ job }: { job: Job }) {
   useFresh(job);
   const tab = tabs.value.find(([id]) => id === route.value?.tab)?.[0] ?? "overview";
-  const since = between(condition(job, "Ready")?.lastTransitionTime, now.value);
+  const since = lasting(job, now.value);
   return (
     <article class="job" aria-labelledby="job-title">
       <header class="head">
@@ -44,7 +43,7 @@ export function JobPage({ job }: { job: Job }) {
           </h1>
           <p class="says" aria-live="polite">
             {message(job)}
-            {since !== null && <span class="faint"> for {duration(Math.floor(since))}</span>}
+            {since && <span class="faint"> · {since}</span>}
           </p>
         </div>
         <Actions job={job} />

@@ -33,6 +33,7 @@ const COLUMNS: { id: Column; label: string; number?: boolean; title?: string }[]
   { id: "rows", label: "Rows/s", number: true, title: "Rows that all queries read per second" },
   { id: "lag", label: "Lag", number: true, title: "Age of the oldest input that is not committed, or rows if the age is unknown" },
   { id: "batch", label: "Batch", number: true, title: "Duration of the slowest query's last batch" },
+  { id: "restarts", label: "Restarts", number: true, title: "Failures of the driver in a row, up to the last" },
   { id: "epoch", label: "Epoch", number: true, title: "Number of the driver's attempt" },
   { id: "checkpoint", label: "Checkpoint", number: true, title: "Age of the newest checkpoint" },
   { id: "since", label: "Since", number: true, title: "How long it has been ready, or not" },
@@ -206,6 +207,7 @@ function Line({ row: r, index, current, several }: { row: Row; index: number; cu
       <td class="rows number">{count(r.rows)}</td>
       <td class="lag number">{r.lagSeconds !== null ? duration(r.lagSeconds) : r.lagRows !== null ? `${count(r.lagRows)} rows` : "–"}</td>
       <td class="batch number">{duration(r.batch)}</td>
+      <td class="restarts number">{r.restarts || "–"}</td>
       <td class="epoch number">{r.epoch || "–"}</td>
       <td class="checkpoint number">
         <Age from={r.checkpoint} />

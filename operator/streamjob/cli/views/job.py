@@ -185,6 +185,19 @@ class Job:
         return None if self.is_true("Stalled") and self.phase != "Failed" else self.last_error
 
     @property
+    def failures(self) -> int:
+        """Failures in a row up to now, if the job is about to start again after the last of them."""
+        restarts = self.part("restarts")
+        starts = self.phase == "Restarting" or (
+            self.phase in ("Pending", "Starting") and restarts.get("epoch") == self.epoch - 1
+        )
+        return restarts.get("count") or 0 if starts else 0
+
+    @property
+    def crash_loops(self) -> bool:
+        return self.failures > 1
+
+    @property
     def failed_before(self) -> Problem | None:
         """Why the driver before the one that starts has failed."""
         starts = self.phase in ("Pending", "Starting")

@@ -13,8 +13,20 @@ from .times import ago, amount, moment, size, span, until
 if TYPE_CHECKING:
     from .checkpoints import Checkpoint, Index
 
-COLUMNS = ("NAME", "READY", "STATE", "PHASE", "EPOCH", "CHECKPOINT", "LAG", "ROWS/S", "AGE", "MESSAGE")
-NUMBERS = frozenset({"EPOCH", "LAG", "ROWS/S"})
+COLUMNS = (
+    "NAME",
+    "READY",
+    "STATE",
+    "PHASE",
+    "RESTARTS",
+    "EPOCH",
+    "CHECKPOINT",
+    "LAG",
+    "ROWS/S",
+    "AGE",
+    "MESSAGE",
+)
+NUMBERS = frozenset({"RESTARTS", "EPOCH", "LAG", "ROWS/S"})
 PHASES = {
     "Running": GOOD,
     "Stopped": GOOD,
@@ -56,6 +68,7 @@ def _row(job: Job, at: datetime, all_namespaces: bool) -> list[Line]:
         line(Span(answer, GOOD if answer == "True" else BAD if job.is_true("Stalled") else WARN)),
         line(job.wanted),
         line(phase(job)),
+        line(str(job.part("restarts").get("count") or 0)),
         line(str(job.epoch)),
         line(ago(checkpoint, at) or "-"),
         line(span(max(lags)) if lags else "-"),
@@ -68,6 +81,8 @@ def _row(job: Job, at: datetime, all_namespaces: bool) -> list[Line]:
 def phase(job: Job) -> Span:
     if job.deleting:
         return Span(f"{job.phase} (being deleted)", WARN)
+    if job.failures:
+        return Span(job.phase, BAD if job.crash_loops else WARN)
     return Span(job.phase, PHASES.get(job.phase, BUSY))
 
 
@@ -102,6 +117,8 @@ def _ready(job: Job) -> Span:
         return Span("ready", GOOD)
     if job.is_true("Stalled"):
         return Span("needs a person", BAD)
+    if job.failures:
+        return Span(f"not ready, {job.failures} failures in a row" if job.crash_loops else "not ready", WARN)
     return Span("not ready", WARN)
 
 
