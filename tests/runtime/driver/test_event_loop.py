@@ -36,6 +36,7 @@ class Run:
         self.figures = Figures()
         self.failure: Exception | None = None
         self.over, self.reads, self.may_read = threading.Event(), threading.Event(), threading.Event()
+        self.interrupted = threading.Event()
         self.transactions = None
         self.failed_by_itself = self.stopped_by_request = False
         self.stopped = 0

@@ -35,6 +35,7 @@ class Run:
         self.over = threading.Event()
         self.query, self.takes_over, self.transactions = object(), None, None
         self.each_batch = BatchFunction(lambda frame, batch: None)
+        self.interrupted = threading.Event()
         self.directory = self
         self.batch_ends = threading.Event()
 

@@ -121,11 +121,21 @@ def test_row5_a_completed_checkpoint_commits_its_own_and_what_was_before_it(plac
 def test_a_checkpoint_without_a_new_batch_needs_no_transaction(place: Place) -> None:
     t = task(place)
     write(t, 0)
-    t.pre_commit(1, 0)
-    t.pre_commit(1, 0)
-    t.pre_commit(2, 0)
-    t.pre_commit(3, None)
+    assert t.pre_commit(1, 0) == 0
+    assert t.pre_commit(1, 0) == 0
+    assert t.pre_commit(2, 0) == 0
+    assert t.pre_commit(3, None) is None
     assert len(t.up_to(3)) == 1
+
+
+def test_a_repeated_pre_commit_has_the_batch_of_the_first(place: Place) -> None:
+    """The query may have committed another one meanwhile, whose rows are in no transaction yet."""
+    t = task(place)
+    write(t, 0)
+    assert t.pre_commit(1, 0) == 0
+    write(t, 1)
+    assert t.pre_commit(1, 1) == 0
+    assert t.pre_commit(2, 1) == 1
 
 
 def test_the_next_epoch_commits_what_the_record_has_and_aborts_the_rest(place: Place) -> None:

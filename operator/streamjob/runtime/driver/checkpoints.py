@@ -113,8 +113,7 @@ class Checkpoints:
         number = effect.number
         begun = self._begun.setdefault(number, time.monotonic())
         try:
-            self._pre_commit(effect)
-            self._records[number] = self._write(effect)
+            self._records[number] = self._write(self._pre_commit(effect))
         except CheckpointAborted as e:
             log.info("checkpoint %d: %s", number, e.message)
             return None
@@ -148,8 +147,7 @@ class Checkpoints:
         try:
             self.live_savepoints.enter(number)
             delete_half_written(self.files, self._config.job, target)
-            self._pre_commit(effect)
-            self._records[number] = self._write(effect)
+            self._records[number] = self._write(self._pre_commit(effect))
         except Exception as e:
             log.warning("savepoint %s: %s", request_id, e)
             problem = problem_of(e, "it could not be written")
@@ -164,13 +162,20 @@ class Checkpoints:
         log.info("savepoint %s: durable after %.3f s", request_id, time.monotonic() - begun)
         return ev.CheckpointDurable(number)
 
-    def _pre_commit(self, effect: fx.StoreCheckpoint) -> None:
+    def _pre_commit(self, effect: fx.StoreCheckpoint) -> fx.StoreCheckpoint:
+        """Pre-commit what the sinks of tasks hold that stand at their end, or have failed.
+
+        :returns: the effect, with the batch up to which each of them is pre-committed. The record has that
+            one: a run that was interrupted with a failed one may commit another batch at this moment.
+        """
+        batches = dict(effect.batches)
         for task, of in effect.pre_commit.items():
             stage = self._stages[task]
             if stage.transactions is not None:
-                failed = task not in effect.batches
-                batch = stage.directory.latest_commit() if failed else effect.batches[task]
-                stage.transactions.pre_commit(of, batch)
+                batch = batches[task] if task in batches else stage.directory.latest_commit()
+                done = stage.transactions.pre_commit(of, batch)
+                batches.setdefault(task, done)
+        return replace(effect, batches=batches)
 
     def _abort_savepoint(self, number: int, request_id: str, reason: str) -> None:
         self.live_savepoints.abort(request_id, reason[:1000])

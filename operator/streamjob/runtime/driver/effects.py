@@ -21,7 +21,7 @@ from ...protocol.messages.driver_config import DriverConfig
 from ..query.task import Stage
 from ..savepoints.expired import delete_retired
 from ..savepoints.recover_records import known_records
-from ..spark.max_watermark.batch import endless
+from ..spark.max_watermark.batch import endless, kept_for_the_clock
 from ..startup.carried_stages import CarriedStages
 from ..startup.restore_point import RestorePoints
 from .checkpoints import RETRY_SECONDS, Checkpoints
@@ -128,6 +128,8 @@ class Work:
             self._notes.drained(result)
             if result.timers_left:
                 self._board.warn(endless(task, result))
+            if (kept := kept_for_the_clock(task, result)) is not None:
+                self._board.warn(kept)
             log.info("stage %s: max watermark fired, %d batches up to %d", task, result.batches, batch)
         return ev.MaxWatermarkFired(task, batch)
 

@@ -98,7 +98,8 @@ class Loop:
         try:
             stage.query.awaitTermination()
         except Exception as e:  # the query's own error, or the JVM is gone
-            self.fail(stage, e)
+            if not stage.interrupted.is_set():  # else whoever has interrupted it knows why
+                self.fail(stage, e)
         else:
             # Splits are assigned to a shard once: when it has read them, its input has ended.
             if stage.sharded and stage.exhausts:
@@ -132,6 +133,7 @@ class Loop:
         threads.own(threading.Timer(seconds, self.take, [event])).start()
 
     def interrupt(self, run: Stage) -> None:
+        run.interrupted.set()  # here: the script must not find its batch committable when it starts it again
         threads.start(run.interrupt, f"interrupt-{run.task}")
 
     def published(self, over: Sequence[Stage]) -> None:

@@ -248,6 +248,8 @@ class Exit:
         if os.getpid() != self._process:
             return  # a forked child is not the driver
         self._leaving = True
+        for run in self._driver.runs():
+            run.interrupted.set()  # the end of Spark ends its batch
         try:
             self._driver.script.sessions.end_put_off()
             end_spark(SPARK_STOPS, may_leave=self._driver.terminated.is_set())

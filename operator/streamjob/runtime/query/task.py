@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -17,7 +18,7 @@ from ...protocol.formats import splits
 from ...protocol.formats.records import OperatorKind, OperatorRecord, TaskRecord
 from ...protocol.graph import TaskName
 from ...storage.hadoop import HadoopFiles
-from ..spark.boundary import run_to_end, stop_at_boundary
+from ..spark.boundary import QueryFailed, run_to_end, stop_at_boundary
 from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.engine import Engine
 from ..spark.foreach_batch.function import BatchFunction
@@ -42,9 +43,12 @@ from .unnamed_query import UnnamedQuery
 
 log = logging.getLogger("streamjob")
 
+# For a query that reads what is there: with timers of processing time, batches without input would follow for
+# ever.
+ONLY_WITH_INPUT = ("spark.sql.streaming.noDataMicroBatches.enabled", "false")
 JVM_ENDS = 1.0  # seconds to wait for the end of a JVM that may have died
 
-Restart = Callable[..., StreamingQuery]  # see `session_conf.restarter`
+StartAgain = Callable[..., StreamingQuery]  # see `session_conf.restarter`
 
 
 class Stage:
@@ -52,7 +56,7 @@ class Stage:
 
     If the script starts the query again, another run in the same directory takes its place.
 
-    :param restart: starts the writer again as the script did, with another trigger or its own.
+    :param start_again: starts the writer again as the script did, with another trigger or its own.
     :param input_end: the end of its input, as the script declares it.
     :param finished: the restored checkpoint marks the task as finished, so it is not started.
     :param all_finished: so are all other tasks of the stage.
@@ -71,7 +75,7 @@ class Stage:
         name: TaskName,
         engine: Engine,
         directory: CheckpointDir,
-        restart: Restart,
+        start_again: StartAgain,
         input_end: InputEnd,
         *,
         ends: Ends | None = None,
@@ -113,11 +117,13 @@ class Stage:
         self.exhausts = exhausts
         self.failure: Exception | None = None
         self.failed_by_itself = False  # not because a connected query failed
+        self.interrupted = threading.Event()  # see `BatchFunction`; set before its query is stopped
         self.over = threading.Event()  # the event that the script waits for, see `Dispatcher.is_over`
         self.stopped_by_request = False
         self._cut_short = threading.Event()
         self.engine = engine
-        self.restart = restart
+        self._start_again = start_again
+        self._started_again: StreamingQuery | None = None  # the last query that `restart` has started
         self._state = dict(state or {})
         self.figures = Figures()
         self._lags = Lags(directory, sources, engine.jvm)
@@ -151,6 +157,8 @@ class Stage:
 
         :param error: how it was noticed.
         """
+        if self.interrupted.is_set():
+            return self.failure or error  # what its query says is only how the interruption arrived
         try:
             self.failed_by_itself = self.query is not None and self.query.exception() is not None
         except Exception:  # whatever py4j raises if the JVM does not answer
@@ -208,7 +216,7 @@ class Stage:
         self.directory.drop_half_written()
         if self._cut_short.is_set():
             return batch
-        run = run_to_end(lambda: self.restart(availableNow=True), self._cut_short.is_set)
+        run = run_to_end(lambda: self.restart(ONLY_WITH_INPUT, availableNow=True), self._cut_short.is_set)
         self._caught_up = run
         if self._cut_short.is_set():
             stop_at_boundary(run, self.files, self.engine.internals, finish_pending=self._once)
@@ -218,11 +226,14 @@ class Stage:
         """Stop the query now and leave its running batch uncommitted.
 
         Used for a cancel, and when the job or a connected query has failed: connected queries resume together
-        from their last committed batches.
+        from their last committed batches. Spark stops the batch by errors that a foreachBatch function may
+        catch. A batch whose function has returned before, or whose sink has it all, may still be committed.
         """
+        self.interrupted.set()
         try:
-            if self.query is not None:
-                self.query.stop()
+            for query in (self.query, self._started_again):
+                if query is not None:
+                    query.stop()
             if self._resting is not None:
                 self._resting.stop_sources()
         except (Py4JError, PySparkException) as e:
@@ -243,6 +254,30 @@ class Stage:
         on_wait(f"stage {self.task}: completing the flush that an earlier driver began")
         run_max_watermark_batch(self._once, self.directory, batch, self.engine.internals)
         return batch
+
+    def await_interrupted(self) -> None:
+        """If it was interrupted, wait until its last batch is committed or not.
+
+        The next run begins from what is committed.
+        """
+        if not self.interrupted.is_set():
+            return
+        for query in (self.query, self._started_again):
+            with suppress(Py4JError, PySparkException):  # how it ended does not matter
+                if query is not None:
+                    query.awaitTermination()
+
+    def restart(self, *settings: tuple[str, str], **trigger: Any) -> StreamingQuery:
+        """Start the writer again, see `session_conf.restarter`. An interruption stops that query, too.
+
+        :raises QueryFailed: the run was interrupted before.
+        """
+        if self.interrupted.is_set():
+            raise QueryFailed(f"query {self.name.name!r} was interrupted, and is not run any further")
+        self._started_again = query = self._start_again(*settings, **trigger)
+        if self.interrupted.is_set():
+            query.stop()
+        return query
 
     def upload_snapshots(self) -> None:
         """Let the next epoch load its state in less time. For a query that was stopped; never fails."""
@@ -270,8 +305,8 @@ class Stage:
         The first call after a batch has committed also notes the task's endpoints in its directory.
 
         :param finished: whether its operators' `finish()` ran.
-        :param noted: the batch at its snapshot, up to which its transactional sink was pre-committed. Ignored
-            for other sinks, and for a run that failed.
+        :param noted: the batch up to which its transactional sink was pre-committed. The run may have
+            committed another one since, also if it was interrupted. Ignored for other sinks.
         :param exhausted: its run has ended because it had consumed all its input.
         :param running: record the last committed batch. Otherwise the task must be at a boundary, unless its
             run failed.
@@ -282,7 +317,7 @@ class Stage:
         batch = self.directory.latest_commit() if running else self.directory.boundary()
         if self.transactions is not None:
             transactions = self.transactions.up_to(checkpoint)
-            batch = batch if self.failure is not None else noted
+            batch = noted
         state = {**self._state, **(self.state_manager.as_of(batch) if self.state_manager else {})}
         if splits.OPERATOR in state:
             state[splits.OPERATOR] = left_at(self.directory, state[splits.OPERATOR], batch)

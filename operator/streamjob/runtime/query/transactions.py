@@ -81,19 +81,23 @@ class Transactions:
         else:
             log.info("%s: %s was written to another place and is committed there", self.owner, transaction)
 
-    def pre_commit(self, checkpoint: int, batch: int | None) -> None:
+    def pre_commit(self, checkpoint: int, batch: int | None) -> int | None:
         """Pre-commit the batches up to `batch` for a checkpoint.
 
         May be repeated. Does nothing if there is no new batch since the last transaction.
 
+        :returns: the last batch that a transaction of this checkpoint or of an earlier one has.
         :raises SinkFailed: the sink refused.
         """
         with self._lock, self._said("pre-commit"):
-            if checkpoint in self._pending or batch is None or batch == self._batch:
-                return
+            if checkpoint in self._pending:
+                return self._pending[checkpoint].batch
+            if batch is None or batch == self._batch:
+                return batch
             transaction = Transaction(self.owner, batch, checkpoint)
             self.sink.pre_commit(transaction)
             self._pending[checkpoint], self._batch = transaction, batch
+            return batch
 
     def up_to(self, checkpoint: int) -> tuple[str, ...]:
         """The transactions pre-committed for this checkpoint and for earlier ones, for its record."""

@@ -8,6 +8,7 @@ without them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import reduce
 from typing import Any
 
@@ -20,6 +21,14 @@ from .versions.table import Traits
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 
 ROUND = "MicroBatchExecution.executeOneBatch"
+
+# How the class of a physical operator begins that may have timers, and its method that says of which time:
+# TimeMode of transformWithState, GroupStateTimeout of flatMapGroupsWithState and applyInPandasWithState.
+_TIME_MODES = {
+    "TransformWithState": "timeMode",
+    "FlatMapGroupsWithState": "timeoutConf",
+    "FlatMapGroupsInPandasWithState": "timeoutConf",
+}
 
 # Queries with these triggers run no micro-batches that end, so there is no boundary to stop at.
 _UNBOUNDED_TRIGGERS = frozenset({"ContinuousTrigger", "RealTimeTrigger"})
@@ -120,14 +129,8 @@ class Internals:
     def _stateful_operators(self, plan: Any) -> frozenset[int]:
         """The numbers of the stateful operators in a planned batch."""
         kind = self._loader.loadClass(f"{self.traits.stateful}.StatefulOperator")
-        found, left = set(), [plan]
-        while left:
-            node = left.pop()
-            if kind.isInstance(node) and (info := node.stateInfo()).isDefined():
-                found.add(int(info.get().operatorId()))
-            children = node.children()
-            left += [children.apply(i) for i in range(children.size())]
-        return frozenset(found)
+        infos = [node.stateInfo() for node in _nodes(plan) if kind.isInstance(node)]
+        return frozenset(int(info.get().operatorId()) for info in infos if info.isDefined())
 
     def file_manager(self, folder: str) -> Any:
         """The manager with which Spark writes its own files in a folder.
@@ -238,6 +241,15 @@ class Execution:
         """Wait for the query's thread to end, at most `seconds`."""
         self._thread.join(max(1, int(seconds * 1000)))
 
+    def has_processing_time_timers(self) -> bool:
+        """Whether an operator of the last batch has timers or timeouts of processing time."""
+        return any(
+            str(getattr(node, mode)()).startswith("ProcessingTime")
+            for node in _nodes(self._execution.lastExecution().executedPlan())
+            for prefix, mode in _TIME_MODES.items()
+            if str(node.getClass().getSimpleName()).startswith(prefix)
+        )
+
     # --- the next batch; the caller holds the lock ----------------------------------------------------------
 
     def close_sources(self) -> list[Any]:
@@ -301,6 +313,15 @@ class Execution:
         calls = [f.partition("(")[0] for f in text[len("Array(") : -1].split(", ") if f]
         frames = [".".join(c.rsplit(".", 2)[-2:]) for c in calls]
         return [ROUND if f.endswith(self._one_round) else f for f in frames]
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    """The operators of a physical plan."""
+    left = [plan]
+    while left:
+        yield (node := left.pop())
+        children = node.children()
+        left += [children.apply(i) for i in range(children.size())]
 
 
 def field(owner: Any, name: str) -> Any:

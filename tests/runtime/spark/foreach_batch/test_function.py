@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from streamjob.runtime.spark.foreach_batch import function as functions
 from streamjob.runtime.spark.foreach_batch import writes
-from streamjob.runtime.spark.foreach_batch.function import BatchFunction
+from streamjob.runtime.spark.foreach_batch.function import BatchFunction, BatchInterrupted, BatchLeft
 
 
 def batch(function: BatchFunction) -> BatchFunction | None:
@@ -41,3 +43,51 @@ def test_a_write_of_another_thread_counts_for_each_function_that_runs() -> None:
         seen.append(writes._writing())
     assert seen == [[], [first, second], [second]]
     assert writes._writing() == []
+
+
+def test_a_batch_that_is_interrupted_fails_whatever_its_function_makes_of_it() -> None:
+    done: list[int] = []
+
+    def write(frame: object, number: int) -> None:
+        batches.interrupted.set()
+        try:
+            raise RuntimeError("Job 7 cancelled")
+        except RuntimeError:
+            pass
+
+    batches = BatchFunction(write)
+    batches.after.append(done.append)
+    with pytest.raises(BatchInterrupted):
+        batches(None, 0)  # type: ignore[arg-type]
+    assert done == [], "its state is not stored either"
+    assert functions.running_batch_functions() == []
+
+
+def test_a_run_that_was_interrupted_commits_no_later_batch_either() -> None:
+    batches = BatchFunction(lambda frame, number: None)
+    batches.interrupted.set()
+    with pytest.raises(BatchInterrupted):
+        batches(None, 1)  # type: ignore[arg-type]
+
+
+def test_an_interrupted_batch_that_outlives_the_next_start_of_its_writer_fails_all_the_same() -> None:
+    def write(frame: object, number: int) -> None:
+        if number == 0:
+            batches.interrupted.set()
+            batches.interrupted = threading.Event()  # that of the next run
+
+    batches = BatchFunction(write)
+    with pytest.raises(BatchInterrupted):
+        batches(None, 0)  # type: ignore[arg-type]
+    batches(None, 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("how", [SystemExit(0), KeyboardInterrupt()])
+def test_a_function_that_leaves_its_thread_fails_its_batch(how: BaseException) -> None:
+    def write(frame: object, number: int) -> None:
+        raise how
+
+    batches = BatchFunction(write)
+    with pytest.raises(BatchLeft) as e:
+        batches(None, 0)  # type: ignore[arg-type]
+    assert batches.failure is e.value, "the user is told that"

@@ -184,6 +184,8 @@ class Starter:
         if before is None:
             self._loop.started()
         self._await_commit(task)
+        if before is not None:
+            before.await_interrupted()
         restart = restarter(writer, original, args, kwargs)
         upstream, readers = self.connections.neighbours(uid, found)
         with self._loop.lock:
@@ -233,6 +235,8 @@ class Starter:
             sources=lambda: sources_of(writer),
         )
         stage.each_batch = said.each_batch
+        if said.each_batch is not None:
+            said.each_batch.interrupted = stage.interrupted
         stage.find_table = functools.partial(table_written, writer, said, engine.files.qualify)
         stage.shared_by = shared_by
         stage.sharded, stage.volatile = sharded is not None, entry.volatile

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import ClassVar
 
 from pyspark.sql import DataFrame
 
@@ -16,11 +17,46 @@ from ..handles import Table
 from ..target import Target
 
 
+class BatchInterrupted(StreamJobError):
+    """The runtime interrupted the run while its batch was running, so the batch must not be committed.
+
+    The function may have caught the error in which the interruption arrived, and left out part of its work.
+    """
+
+    reason: ClassVar[str] = "BatchInterrupted"
+    retryable: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the query was interrupted in the middle of this batch; its next run repeats the batch"
+        )
+
+
+class BatchLeft(StreamJobError):
+    """The function called sys.exit(), or raised KeyboardInterrupt.
+
+    py4j would end its thread without an answer, and Spark would call the function a second time.
+    """
+
+    reason = "BatchLeft"
+    retryable = True
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(
+            f"the function of foreachBatch raised {error!r}: that ends its batch, but not the script",
+            remedy="Raise another exception to fail the query; call sys.exit() outside of the function",
+        )
+
+
 class BatchFunction:
     """The function that the script gave to foreachBatch(), with steps before and after it.
 
     The steps run inside the micro-batch: Spark commits the batch only when all of them are done, and runs it
     again if any of them raises. They are added once the query is a stage.
+
+    :ivar interrupted: of the run that the writer is started for: once it is set, no batch of the run is
+        committed any more, whatever the function makes of the errors that it meets. A batch in which the
+        function has returned before may still be committed: it is complete.
     """
 
     def __init__(self, function: Callable[[DataFrame, int], object]) -> None:
@@ -30,6 +66,7 @@ class BatchFunction:
         # Why the batch must not be committed, whatever the function makes of that exception.
         self.must_fail: Exception | None = None
         self.failure: StreamJobError | None = None  # with which we have failed the batch, for the user
+        self.interrupted = threading.Event()
         self.before: list[Callable[[int], object]] = []
         self.after: list[Callable[[int], object]] = []
         # Called before each write of the function that `writes` observes. The last argument is false if the
@@ -37,6 +74,7 @@ class BatchFunction:
         self.on_write: Callable[[Target, Table | None, bool], object] = lambda target, table, certain: None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
+        interrupted = self.interrupted  # of this run, also if another one is started meanwhile
         with batch_of(self):
             self.batch = batch
             for step in self.before:
@@ -44,9 +82,14 @@ class BatchFunction:
             self.must_fail = self.failure = None
             try:
                 self.function(frame, batch)
+            except (SystemExit, KeyboardInterrupt) as e:
+                self.failure = BatchLeft(e)
+                raise self.failure from e
             finally:
                 if self.must_fail is not None:
                     raise self.must_fail
+                if interrupted.is_set():
+                    raise BatchInterrupted
             for step in self.after:
                 step(batch)
 

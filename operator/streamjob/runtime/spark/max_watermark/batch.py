@@ -9,6 +9,9 @@ that one operator emits reach the next one before that one evicts.
 
 The only event-time work that such a batch leaves behind is timers that were set while others fired. So
 further batches follow as long as an operator with timers sets any (see MAX_WATERMARKS).
+
+Processing time stands still: these batches have that of the last batch which could read (ADR 52). So no timer
+of processing time fires that has not fired in that batch.
 """
 
 from __future__ import annotations
@@ -59,6 +62,7 @@ class DrainResult:
     :param state_rows_left: rows and timers that remain in the state, such as those without event time; None
         if unknown.
     :param timers_left: whether timers were set that have not fired.
+    :param processing_time: whether an operator has timers of processing time, which no drain fires.
     """
 
     batch: int
@@ -67,6 +71,7 @@ class DrainResult:
     seconds: float
     state_rows_left: int | None
     timers_left: bool
+    processing_time: bool = False
 
 
 def state_rows(directory: CheckpointDir, queries: Iterable[StreamingQuery | None]) -> int | None:
@@ -125,6 +130,26 @@ def endless(task: str, result: DrainResult) -> Problem:
     return Problem("TimersLeft", message, remedy)
 
 
+def kept_for_the_clock(task: str, result: DrainResult) -> Problem | None:
+    """The problem to report if timers of processing time keep something in the state. Also logs it.
+
+    :returns: None if nothing is left, or something else keeps it.
+    """
+    if not result.processing_time or result.state_rows_left == 0:
+        return None
+    left = "" if result.state_rows_left is None else f" ({result.state_rows_left} rows and timers)"
+    message = (
+        f"stage {task}: something is left in its state{left}, because its timers of processing time have not "
+        "fired: a drain fires those of event time only"
+    )
+    remedy = (
+        "Nothing, if they only tell that time has passed. A StreamJob with restoreFrom.savepoint and "
+        "restoreFrom.allowDrained continues with them"
+    )
+    log.warning("%s. %s", message, remedy)
+    return Problem("ProcessingTimersLeft", message, remedy)
+
+
 def write_max_watermark(directory: CheckpointDir, internals: Internals | None) -> int | None:
     """Plan the first batch that fires timers, without running it. From here on, the query can only end.
 
@@ -168,7 +193,10 @@ def run_max_watermark_batch(
         settings = (*settings, (TRACKING, "false"))
     query = run_to_end(partial(start_once, *settings))
     check_committed(directory, batch)
-    return result_of(query, directory, batch, time.monotonic() - begun, before)
+    result = result_of(query, directory, batch, time.monotonic() - begun, before)
+    if internals is None or not _has_timers(directory):
+        return result
+    return replace(result, processing_time=internals.execution(query).has_processing_time_timers())
 
 
 def check_committed(directory: CheckpointDir, batch: int) -> None:
@@ -201,13 +229,12 @@ def result_of(
 
 
 def plan(directory: CheckpointDir, last: int, watermark: int, internals: Internals | None) -> int:
-    """Plan the batch after `last`, with the same offsets and the given watermark.
+    """Plan the batch after `last`, with the given watermark, and the same offsets and processing time.
 
     :param last: the last committed batch.
     :returns: the number of the new batch.
     """
-    entry = _changed(directory, last, {"batchWatermarkMs": watermark, "batchTimestampMs": _now()})
-    _write(directory, last + 1, entry, internals)
+    _write(directory, last + 1, _changed(directory, last, {"batchWatermarkMs": watermark}), internals)
     return last + 1
 
 
@@ -245,10 +272,6 @@ def _write(directory: CheckpointDir, batch: int, entry: bytes, internals: Intern
     else:
         with translated(uri, "write"):
             internals.create_atomic(uri, entry)
-
-
-def _now() -> int:
-    return int(time.time() * 1000)
 
 
 def _has_timers(directory: CheckpointDir) -> bool:

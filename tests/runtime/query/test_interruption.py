@@ -1,0 +1,128 @@
+"""What an interruption of a run reaches."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from streamjob.protocol.graph import TaskName
+from streamjob.runtime.query.bounded_input import InputEnd
+from streamjob.runtime.query.task import Stage
+from streamjob.runtime.query.transactions import Transactions
+from streamjob.runtime.spark.boundary import QueryFailed
+
+UNUSED: Any = None
+
+
+class Query:
+    """Stands in for Spark's, which ends when it is stopped."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.awaited, self._ended, self._error = threading.Event(), threading.Event(), error
+
+    @property
+    def isActive(self) -> bool:
+        return not self._ended.is_set()
+
+    def stop(self) -> None:
+        self._ended.set()
+
+    def awaitTermination(self) -> None:
+        self.awaited.set()
+        self._ended.wait()
+
+    def exception(self) -> Exception | None:
+        return self._error
+
+
+class Directory:
+    """With which batches are committed, each time that somebody looks."""
+
+    uri = "file:/checkpoints/a/0"
+
+    def __init__(self, *commits: int) -> None:
+        self._commits = list(commits)
+
+    def latest_commit(self) -> int:
+        return self._commits.pop(0) if len(self._commits) > 1 else self._commits[0]
+
+
+def run(start: Any = UNUSED, directory: Any = UNUSED, transactions: Any = None) -> Stage:
+    engine: Any = type("Engine", (), {"jvm": None})
+    return Stage(
+        TaskName("a", "a"), engine, directory, start, InputEnd("a", directory), transactions=transactions
+    )
+
+
+def test_an_interruption_stops_the_query_that_catches_up() -> None:
+    own, again = Query(), Query()
+    stage = run(lambda *settings, **trigger: again)
+    stage.query = own  # type: ignore[assignment]
+    stage.restart(availableNow=True)
+    stage.interrupt()
+    assert not own.isActive
+    assert not again.isActive
+
+
+def test_an_interruption_while_a_query_is_started_again_stops_that_one() -> None:
+    again = Query()
+
+    def start(*settings: tuple[str, str], **trigger: Any) -> Query:
+        stage.interrupt()
+        return again
+
+    stage = run(start)
+    stage.restart(once=True)
+    assert not again.isActive
+
+
+def test_a_run_that_was_interrupted_is_not_started_again() -> None:
+    stage = run()
+    stage.interrupt()
+    with pytest.raises(QueryFailed, match="interrupted"):
+        stage.restart(once=True)
+
+
+def test_the_next_run_waits_for_the_end_of_one_that_was_interrupted() -> None:
+    stage, query, waits = run(), Query(), threading.Event()
+    stage.query = query  # type: ignore[assignment]
+    stage.await_interrupted()  # nobody has interrupted it
+    stage.interrupted.set()
+
+    def wait() -> None:
+        stage.await_interrupted()
+        waits.set()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert query.awaited.wait(20)
+    assert not waits.is_set()
+    query.stop()
+    thread.join(20)
+    assert waits.is_set()
+
+
+def test_what_an_interrupted_query_failed_with_is_not_the_cause() -> None:
+    stage = run()
+    stage.query = Query(RuntimeError("Job 7 cancelled"))  # type: ignore[assignment]
+    stage.failure = cause = RuntimeError("of the connected query")
+    stage.interrupted.set()
+    assert stage.cause_of(RuntimeError("Job 7 cancelled")) is cause
+    assert not stage.failed_by_itself
+
+
+class Sink:
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args: ()
+
+
+def test_the_record_of_an_interrupted_run_has_the_batch_up_to_which_its_sink_was_pre_committed() -> None:
+    """The run commits another one between the two."""
+    transactions = Transactions(Sink(), "owner")  # type: ignore[arg-type]
+    stage = run(directory=Directory(5, 6), transactions=transactions)
+    stage.failure = RuntimeError("of the connected query")
+    noted = transactions.pre_commit(3, stage.directory.latest_commit())
+    record = stage.record(3, False, noted, exhausted=False, running=True)
+    assert (record.batch, record.transactions) == (5, ("owner@5.3",))
