@@ -162,3 +162,13 @@ def test_a_savepoint_of_a_job_that_is_over_is_an_end(
     taken.store(fx.StoreCheckpoint(1, frozenset(), request_id="live", savepoint="file:/savepoints/live"))
     record = taken._records[1]
     assert (record.leaves_nothing, record.over) == (finished and script_ended, False)
+
+
+def test_the_record_of_an_interrupted_run_has_the_batch_that_was_pre_committed(taken: Checkpoints) -> None:
+    """Not the one that it commits meanwhile: its rows are in no transaction of the record."""
+    commits, transactions = [5, 6], SimpleNamespace(pre_commit=lambda checkpoint, batch: batch)
+    directory = SimpleNamespace(latest_commit=lambda: commits.pop(0))
+    run: Any = SimpleNamespace(transactions=transactions, directory=directory)
+    taken._stages = {"failed": run, "stands": run}
+    effect = fx.StoreCheckpoint(3, frozenset(), {"stands": 4}, pre_commit={"failed": 3, "stands": 2})
+    assert taken._pre_commit(effect).batches == {"failed": 5, "stands": 4}

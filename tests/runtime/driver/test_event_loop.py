@@ -297,3 +297,26 @@ def test_a_run_that_starts_while_the_one_before_is_being_ended_takes_over_its_en
     with loop.changed:
         assert loop.changed.wait_for(lambda: loop._board.status.completed is not None, PATIENCE)
     assert fired == [True]
+
+
+def test_a_run_is_marked_before_anybody_learns_that_it_is_interrupted(loop: Loop) -> None:
+    run, stopped = start(loop), threading.Event()
+    run.interrupt = lambda: stopped.wait(PATIENCE)  # type: ignore[method-assign,assignment]
+    loop.fail_job(RuntimeError("boom"))
+    assert run.interrupted.is_set()
+    stopped.set()
+
+
+def test_what_an_interrupted_query_ends_with_is_no_failure_of_its_own(loop: Loop) -> None:
+    class Query:
+        def awaitTermination(self) -> None:
+            raise RuntimeError("Job 7 cancelled")
+
+    run = start(loop)
+    run.query = Query()  # type: ignore[attr-defined]
+    run.interrupted.set()
+    loop.watch(run)  # type: ignore[arg-type]
+    assert run.failure is None
+    run.interrupted.clear()
+    loop.watch(run)  # type: ignore[arg-type]
+    assert str(run.failure) == "Job 7 cancelled"
