@@ -8,6 +8,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+from streamjob.storage.file_systems import canonical
 from streamjob.storage.hadoop import CopiedFile, FileExists, FileInfo, NotFound
 
 
@@ -67,6 +68,9 @@ class LocalFiles:
 
     def qualify(self, uri: str) -> str:
         return f"file:{self._path(uri)}"
+
+    def canonical(self, uri: str) -> str:
+        return canonical(self.qualify(uri))
 
     def _path(self, uri: str) -> Path:
         return Path(uri.removeprefix("file:"))

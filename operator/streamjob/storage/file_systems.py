@@ -1,9 +1,15 @@
-"""The JVM's Hadoop file systems, one for each scheme and authority."""
+"""The JVM's Hadoop file systems, one for each scheme and authority; and how two places are compared."""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 from urllib.parse import urlsplit
+
+from .local_disk import path_of
+
+S3 = frozenset({"s3", "s3n", "s3a"})
+DEFAULT_PORT = ":8020"  # of a name node
 
 
 class FileSystems:
@@ -33,3 +39,22 @@ class FileSystems:
 
     def is_local(self, uri: str) -> bool:
         return self.scheme(uri) == "file"
+
+
+def canonical(qualified: str) -> str:
+    """One form for all spellings of a place. Two qualified URIs name one place if their forms are equal.
+
+    `org.apache.hadoop.fs.Path` takes out `..`, double and trailing slashes. Left are symbolic links of a
+    local disk, letters in upper case, the default port of HDFS, and the three names of S3. What does not
+    exist yet has a form, too: the links of the folders above it are followed.
+    """
+    parts = urlsplit(qualified)
+    if parts.scheme.lower() == "file":
+        return f"file:{os.path.realpath(path_of(qualified))}"
+    rest = qualified.partition("://")[2].partition("/")[2].rstrip("/")
+    scheme, authority = parts.scheme.lower(), parts.netloc
+    if scheme in S3:
+        scheme = "s3a"
+    elif scheme == "hdfs":
+        authority = authority.lower().removesuffix(DEFAULT_PORT)
+    return f"{scheme}://{authority}/{rest}"

@@ -33,7 +33,7 @@ from .errors import (
     storage_error,
     translated,
 )
-from .file_systems import FileSystems
+from .file_systems import FileSystems, canonical
 from .listing import FileInfo, Listing
 from .local_disk import path_of
 from .s3_copy import StoreCopies
@@ -239,6 +239,12 @@ class HadoopFiles:
         """The same URI with scheme and authority."""
         with translated(uri, "resolve"):
             return str(self._system(uri).makeQualified(self._path(uri)).toString())
+
+    def canonical(self, uri: str) -> str:
+        """The form of a URI by which places are compared, see `canonical`. Files are read and written by
+        their own URI.
+        """
+        return canonical(self.qualify(uri))
 
     def _read(self, uri: str, limit: int) -> bytes:
         stream = self._system(uri).open(self._path(uri))
