@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from streamjob.protocol.errors import StreamJobError
 from streamjob.runtime.query.transactions import Transactions
 from streamjob.sinks import FileSink, Transaction, TransactionLost
 from streamjob.storage import local_disk
@@ -307,3 +309,44 @@ def test_r10_a_job_commits_its_own_transaction_of_another_table(table: Target) -
     sink.pre_commit(Transaction(OWNER, 0, 1))
     Transactions(table.elsewhere().open(), OWNER).recover(0, [f"{OWNER}@0.1"])
     assert table.seen() == [1]
+
+
+def remove_log(log: Path) -> None:
+    shutil.rmtree(log)
+
+
+def remove_compacted(log: Path) -> None:
+    (log / "9.compact").unlink()
+
+
+def remove_newest(log: Path) -> None:
+    (log / "11").unlink()
+
+
+@pytest.mark.parametrize(
+    ("loss", "reason"),
+    [(remove_log, "SinkGone"), (remove_compacted, "SinkBehind"), (remove_newest, "SinkBehind")],
+)
+def test_a_log_that_was_lost_is_found_before_the_first_batch(
+    spark: SparkSession, tmp_path: Path, loss: Callable[[Path], None], reason: str
+) -> None:
+    sink = FileSink(str(tmp_path))
+    sink.recover(OWNER, None)
+    for n in range(12):
+        file_of(tmp_path, n, f"part-{n:03}.json")
+        sink.pre_commit(Transaction(OWNER, n, n))
+        sink.commit(Transaction(OWNER, n, n))
+    FileSink(str(tmp_path)).recover(OWNER, 11)
+    loss(tmp_path / "_spark_metadata")
+    with pytest.raises(StreamJobError) as refused:
+        FileSink(str(tmp_path)).recover(OWNER, 11)
+    assert refused.value.reason == reason
+    assert "_spark_metadata" in refused.value.remedy
+
+
+def test_a_sink_that_has_committed_no_row_misses_no_log(spark: SparkSession, tmp_path: Path) -> None:
+    sink = FileSink(str(tmp_path))
+    sink.recover(OWNER, None)
+    sink.pre_commit(Transaction(OWNER, 3, 1))
+    sink.commit(Transaction(OWNER, 3, 1))
+    assert FileSink(str(tmp_path)).recover(OWNER, 3) == []

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
-from streamjob.runtime.spark.sink_log import SinkAhead, begin_after, folder_of, refuse_ahead
+from streamjob.runtime.spark.sink_log import begin_after, folder_of, read
 from streamjob.runtime.spark.stream_writer import Written
 from streamjob.storage.hadoop import HadoopFiles
 
@@ -94,18 +93,13 @@ def test_what_the_folder_has_is_left_alone(files: HadoopFiles, stream: Stream, t
     assert {p.name: p.read_bytes() for p in (tmp_path / "out" / "_spark_metadata").iterdir()} == before
 
 
-def test_a_folder_with_later_batches_is_refused(files: HadoopFiles, stream: Stream, tmp_path: Path) -> None:
-    stream.run(3, "out")
-    folder = str(tmp_path / "out")
-    planned = CheckpointDir(files, files.qualify(str(tmp_path / "checkpoint"))).latest_offset()
-    assert planned == 2
-    refuse_ahead(files, folder, planned)
-    refuse_ahead(files, str(tmp_path / "none"), None)
-    for behind in (1, None):
-        with pytest.raises(SinkAhead, match="batches up to 2") as refused:
-            refuse_ahead(files, folder, behind)
-        assert "new folder" in refused.value.remedy
-        assert ("restoreFrom.savepoint" in refused.value.remedy) is (behind is None)
+def test_a_log_of_spark_s_lacks_nothing(files: HadoopFiles, stream: Stream, tmp_path: Path) -> None:
+    stream.run(12, "out")
+    found = read(files, str(tmp_path / "out"))
+    assert (found.newest, found.lacks) == (11, [])
+    (tmp_path / "out" / "_spark_metadata" / "9.compact").unlink()
+    assert read(files, str(tmp_path / "out")).lacks == ["9.compact"]
+    assert read(files, str(tmp_path / "none")).newest is None
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ class FileSink(TransactionalSink):
     def recover(self, owner: str, batch: int | None) -> Sequence[Transaction]:
         self._owner = owner
         self.folder = self._files.qualify(self.folder)
+        sink_log.refuse_lost(self.folder, sink_log.read(self._files, self.folder), self._notes.entry(owner))
         for dropped in self._batches(-1 if batch is None else batch):
             self._files.delete(self._place(dropped))
         left = []
@@ -56,7 +57,7 @@ class FileSink(TransactionalSink):
             prepared = self._notes.read(transaction)
             # A crash may have happened after the entry was appended and before the commit was recorded.
             if prepared is not None and prepared.found and self._is_logged(prepared):
-                self._done(transaction)
+                self._done(transaction, self._newest)
             else:
                 left.append(transaction)
         return left
@@ -70,7 +71,7 @@ class FileSink(TransactionalSink):
     def pre_commit(self, transaction: Transaction) -> None:
         batches = [b for b in self._batches(self._notes.taken(transaction)) if b <= transaction.batch]
         found = [file for batch in batches for file in self._written(batch)]
-        self._notes.prepare(transaction, Prepared(sink_log.newest(self._files, self.folder), found))
+        self._notes.prepare(transaction, Prepared(self._newest, found))
 
     def commit(self, transaction: Transaction) -> None:
         prepared = self._notes.read(transaction)
@@ -85,15 +86,15 @@ class FileSink(TransactionalSink):
             )
         for path, *_ in prepared.found:
             self._files.move(self._hidden(path), self._visible(path))
-        sink_log.append(self._files, self.folder, self._lines(prepared), after=prepared.after)
-        self._done(transaction)
+        newest = sink_log.append(self._files, self.folder, self._lines(prepared), after=prepared.after)
+        self._done(transaction, newest)
 
     def abort(self, transaction: Transaction) -> None:
         prepared = self._notes.read(transaction)
         if prepared is None:
             return
         if prepared.found and self._is_logged(prepared):  # a job restored from a savepoint has committed it
-            self._done(transaction)
+            self._done(transaction, self._newest)
             return
         for path, *_ in prepared.found:
             if self._files.exists(self._visible(path)):  # that job has moved the file, but not logged it
@@ -148,8 +149,12 @@ class FileSink(TransactionalSink):
     def _is_logged(self, prepared: Prepared) -> bool:
         return sink_log.has(self._files, self.folder, self._lines(prepared), after=prepared.after)
 
-    def _done(self, transaction: Transaction) -> None:
-        self._notes.done(transaction)
+    @property
+    def _newest(self) -> int:
+        return sink_log.newest(self._files, self.folder)
+
+    def _done(self, transaction: Transaction, newest: int) -> None:
+        self._notes.done(transaction, newest)
         root = f"_batches/{transaction.owner}"
         for group in self._names(root):
             if group.isdigit() and int(group) < transaction.batch // GROUP:  # all its batches are committed

@@ -1,7 +1,8 @@
 """The files in which a FileSink records its transactions.
 
     FOLDER/_transactions/ID.pending     pre-committed: the newest entry that the log had, a line for each file
-    FOLDER/_transactions/ID.done        the newest transaction that its owner has committed
+    FOLDER/_transactions/ID.done        the newest transaction that its owner has committed: the newest entry
+                                        of the log since then
 
 The second is written before the first is deleted. So a transaction that has neither is not pre-committed, or
 is older than the newest committed one.
@@ -13,6 +14,7 @@ import json
 from contextlib import suppress
 from dataclasses import dataclass
 
+from ..runtime.spark.sink_log import TRANSACTIONS
 from ..storage.hadoop import FileExists, HadoopFiles, NotFound
 from ..transactional import Transaction
 
@@ -39,7 +41,7 @@ class Notes:
 
     def __init__(self, files: HadoopFiles, folder: str) -> None:
         self._files = files
-        self._folder = f"{folder}/_transactions"
+        self._folder = f"{folder}/{TRANSACTIONS}"
 
     def pending(self, owner: str) -> list[Transaction]:
         return self._of(owner, PENDING)
@@ -47,6 +49,14 @@ class Notes:
     def committed(self, owner: str) -> int:
         """The last batch in a committed transaction of the owner; -1 if there is none."""
         return max((t.batch for t in self._of(owner, DONE)), default=-1)
+
+    def entry(self, owner: str) -> int | None:
+        """The newest entry that the log had after the owner's last commit. None if that is not known."""
+        last = max(self._of(owner, DONE), key=lambda t: t.batch, default=None)
+        if last is None:
+            return None
+        text = self._files.read_bytes(self._note(last, DONE)).decode()
+        return int(text) if text else None
 
     def taken(self, transaction: Transaction) -> int:
         """The last batch in any other transaction of the owner; -1 if there is none."""
@@ -69,9 +79,9 @@ class Notes:
         lines = [str(prepared.after), *map(json.dumps, prepared.found)]
         self._files.write_new(note, "\n".join(lines).encode())
 
-    def done(self, transaction: Transaction) -> None:
+    def done(self, transaction: Transaction, newest: int) -> None:
         with suppress(FileExists):
-            self._files.write_new(self._note(transaction, DONE), b"")
+            self._files.write_new(self._note(transaction, DONE), str(newest).encode())
         self.forget(transaction)
         for older in self._of(transaction.owner, DONE):
             if older.batch < transaction.batch:

@@ -4,7 +4,8 @@ With the options `txnAppId` and `txnVersion`, Delta skips a write whose version 
 the table has from that id (WriteIntoDelta.hasBeenExecuted). That is right for a batch that runs again after a
 crash. A batch that this run has planned itself is written for the first time. If the table has its number
 already, then from another line of batches: the job was restored from an older savepoint, forked, or begun
-again without its checkpoints. Its rows would be lost in silence.
+again without its checkpoints. Its rows would be lost in silence. So would those of the slower one of two
+queries with one id.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..spark.handles import Table as CatalogTable
 from ..spark.sink_log import SinkAhead
 from ..spark.tables.find import table_of_target
 from ..spark.target import Target
+from .places.claim import SinkShared
 from .task import Stage
 
 log = logging.getLogger("streamjob")
@@ -28,10 +30,12 @@ class SkippedWrites:
     """Checks one run. Asks each table once: a later batch is ahead of it if the first new one is.
 
     :param stage: the run, which is about to start.
+    :param writers: the tasks that have written, by `txnAppId` and table. All runs of the job have one.
     """
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, writers: dict[tuple[str, str], str]) -> None:
         self._stage = stage
+        self._writers = writers
         self._runs_again = stage.directory.latest_offset()
         self._asked: set[tuple[str, str | None, str | None]] = set()
 
@@ -40,11 +44,15 @@ class SkippedWrites:
 
         :param found: the table that `target.table` names.
         :raises SinkAhead: Delta would skip it. The batch fails, whatever its function makes of that.
+        :raises SinkShared: another query of the job writes to the table with the same id. So does this.
         """
         function, options = self._stage.each_batch, target.options
         app, version = options.get("txnappid"), options.get("txnversion")
         if function is None or function.batch is None or app is None or not (version or "").isdigit():
             return
+        if (shared := self._shared(target, found, app)) is not None:
+            function.must_fail = function.failure = shared
+            raise shared
         key = (app, target.table, options.get("path"))
         if key in self._asked or function.batch <= (-1 if self._runs_again is None else self._runs_again):
             return
@@ -52,6 +60,18 @@ class SkippedWrites:
         if (error := self._ahead(target, found, app, int(version or 0), function.batch)) is not None:
             function.must_fail = function.failure = error
             raise error
+
+    def _shared(self, target: Target, found: CatalogTable | None, app: str) -> SinkShared | None:
+        path, task = target.options.get("path"), self._stage.task
+        table = self._stage.files.canonical(path) if path is not None else str(found.name if found else "")
+        other = self._writers.setdefault((app, table), task)
+        if other == task:
+            return None
+        return SinkShared(
+            f"the foreachBatch functions of queries {other!r} and {task!r} write to {table} with one "
+            f"txnAppId, {app!r}: Delta would skip the batches of the slower one",
+            remedy="Use a txnAppId for each query",
+        )
 
     def _ahead(
         self, target: Target, found: CatalogTable | None, app: str, version: int, batch: int

@@ -14,6 +14,7 @@ from ...protocol.formats.records import CheckpointRecord, JobRef
 from ...storage.clock import now
 from ...storage.hadoop import FileInfo, HadoopFiles, NotADirectory, NotFound, StorageError
 from ...storage.parallel import THREADS, Counter, Progress, each
+from ..query.places.owner import NAME as OWNER
 from ..spark.checkpoint_dir import NotAtBoundary, is_temporary
 
 MARKER = "streamjob-restore.json"  # in a restored directory: what it was restored from, the query's new id
@@ -117,7 +118,7 @@ def content(files: HadoopFiles, root: str) -> list[FileInfo]:
                 f"{root} has changed while it was listed: {e.cause}", remedy="It is tried again"
             ) from e
         return []
-    return [f for f in found if f.path != MARKER and not is_temporary(f.path)]
+    return [f for f in found if f.path not in (MARKER, OWNER) and not is_temporary(f.path)]
 
 
 def copy_entry(files: HadoopFiles, savepoint: str, entry: FileEntry, target: str) -> str | None:

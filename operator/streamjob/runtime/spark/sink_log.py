@@ -16,6 +16,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
 
 from ...protocol.errors import StreamJobError
 from ...storage.hadoop import FileExists, HadoopFiles, NotFound
@@ -23,6 +26,8 @@ from .stream_writer import Written
 
 FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "avro", "xml"})
 INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
+METADATA = "_spark_metadata"
+TRANSACTIONS = "_transactions"  # of a FileSink that writes to the same folder
 COMPACT = ".compact"
 VERSION = "v1"  # the first line of an entry, and the only one if the batch wrote no file
 APPEND_INTERVAL = 10  # Spark's default; a reader infers it from the log
@@ -34,6 +39,50 @@ class SinkAhead(StreamJobError):
     reason = "SinkAhead"
 
 
+class SinkGone(StreamJobError):
+    """The table with the output so far, or the log of its folder, is gone. Spark would begin another one."""
+
+    reason = "SinkGone"
+
+
+class SinkBehind(StreamJobError):
+    """The sink no longer has batches that the query has committed and would not write again."""
+
+    reason = "SinkBehind"
+
+
+@dataclass(frozen=True)
+class Log:
+    """The entries of a folder's log.
+
+    :param names: the files of the entries, such as `7` and `9.compact`.
+    :param interval: the configured interval of compactions.
+    """
+
+    names: frozenset[str]
+    interval: int = APPEND_INTERVAL
+
+    @property
+    def newest(self) -> int | None:
+        return max(map(number_of, self.names), default=None)
+
+    @property
+    def lacks(self) -> list[str]:
+        """The entries that readers and the next compaction look for and do not find: those from the last
+        compacted one on, as CompactibleFileStreamLog.getAllValidBatches.
+        """
+        if self.newest is None:
+            return []
+        every = _interval(self.interval, sorted(number_of(n) for n in self.names if n.endswith(COMPACT)))
+        first = max((self.newest + 1) // every * every - 1, 0)
+        wanted = [f"{n}{COMPACT if (n + 1) % every == 0 else ''}" for n in range(first, self.newest + 1)]
+        return [name for name in wanted if name not in self.names]
+
+
+def number_of(name: str) -> int:
+    return int(name.removesuffix(COMPACT))
+
+
 def folder_of(files: HadoopFiles, written: Written) -> str | None:
     """The URI of the folder that a query's file sink writes to; None for any other sink."""
     default = files.spark.conf.get("spark.sql.sources.default") or "parquet"
@@ -43,23 +92,14 @@ def folder_of(files: HadoopFiles, written: Written) -> str | None:
     return files.qualify(path).rstrip("/")
 
 
-def refuse_ahead(files: HadoopFiles, folder: str, planned: int | None) -> None:
-    """Check that the sink's log has no batches that the query has not planned yet.
+def read(files: HadoopFiles, folder: str, interval: int = APPEND_INTERVAL) -> Log:
+    """The log of a folder, without an entry if there is none."""
+    return Log(frozenset(_names(files, folder)), interval)
 
-    :param planned: the query's last planned batch, None if there is none. The sink may have it and any batch
-        before it.
-    :raises SinkAhead: the log has later batches, so Spark would drop what the query writes next.
-    """
-    latest = max(_entries(files, folder), default=None)
-    if latest is None or latest <= (-1 if planned is None else planned):
-        return
-    begins = "begins with batch 0" if planned is None else f"continues after batch {planned}"
-    raise SinkAhead(
-        f"{folder} has the output of batches up to {latest} and the query {begins}: Spark would take the "
-        f"batches up to {latest} for written and drop their rows",
-        remedy="Let the query write into a new folder"
-        + (", or <new-job> to continue it" if planned is None else ""),
-    )
+
+def interval(spark: SparkSession) -> int:
+    """The configured interval of compactions."""
+    return int(spark.conf.get(INTERVAL) or APPEND_INTERVAL)
 
 
 def begin_after(files: HadoopFiles, folder: str, batch: int) -> None:
@@ -70,7 +110,7 @@ def begin_after(files: HadoopFiles, folder: str, batch: int) -> None:
     """
     found = _entries(files, folder)
     compacted = sorted(n for n, name in found.items() if name.endswith(COMPACT))
-    every = _interval(int(files.spark.conf.get(INTERVAL) or 10), compacted)
+    every = _interval(interval(files.spark), compacted)
     last = (batch + 1) // every * every - 1
     # Spark infers the interval from the distance between compacted entries, so after an existing one none may
     # be missing.
@@ -109,7 +149,7 @@ def _write(files: HadoopFiles, folder: str, name: str, lines: list[str]) -> None
 
 
 def _uri(folder: str, name: str) -> str:
-    return f"{folder}/_spark_metadata/{name}"
+    return f"{folder}/{METADATA}/{name}"
 
 
 def _lines(files: HadoopFiles, uri: str) -> list[str]:
@@ -145,18 +185,43 @@ def has(files: HadoopFiles, folder: str, wanted: Sequence[str], *, after: int) -
     return _has(files, folder, _entries(files, folder), wanted, after)
 
 
-def append(files: HadoopFiles, folder: str, added: Sequence[str], *, after: int) -> None:
+def refuse_lost(folder: str, log: Log, entry: int | None) -> None:
+    """Check that the log of a `FileSink` still has what it had.
+
+    :param entry: the newest entry after the sink's last commit, None if that is not known.
+    :raises SinkGone: the log is gone.
+    :raises SinkBehind: it ends earlier, or lacks an entry.
+    """
+    remedy = f"Put the files of {METADATA} back. Or let the sink write to a new folder"
+    if log.newest is None:
+        if entry is not None and entry >= 0:
+            raise SinkGone(
+                f"a FileSink has committed to {folder} up to entry {entry} of its log, and the log is gone: "
+                "nobody would find the earlier files",
+                remedy=remedy,
+            )
+    elif log.lacks or (entry is not None and log.newest < entry):
+        raise SinkBehind(
+            f"a FileSink has committed to {folder}, and the log ends with entry {log.newest}"
+            + (f" and lacks {', '.join(log.lacks[:5])}" if log.lacks else f" instead of {entry}")
+            + ": nobody finds the files in between",
+            remedy=remedy,
+        )
+
+
+def append(files: HadoopFiles, folder: str, added: Sequence[str], *, after: int) -> int:
     """Make files visible atomically with a new entry, which is compacted as often as Spark's readers expect.
 
     May be repeated, even if a failed attempt has written its entry, and may run concurrently.
 
     :param added: log lines of the files, see `line`.
     :param after: an entry that is older than the first attempt.
+    :returns: the newest entry of the log; -1 if it has none.
     """
     while True:
         found = _entries(files, folder)
         if _has(files, folder, found, added, after):
-            return
+            return max(found, default=-1)
         number = max(found, default=-1) + 1
         whole = (number + 1) % APPEND_INTERVAL == 0
         before = _all_lines(files, folder, found) if whole else []
@@ -166,7 +231,7 @@ def append(files: HadoopFiles, folder: str, added: Sequence[str], *, after: int)
             continue  # another task of the stage was faster
         if whole:
             _delete_expired(files, folder, number)
-        return
+        return number
 
 
 def _has(
@@ -189,7 +254,7 @@ def _delete_expired(files: HadoopFiles, folder: str, compacted: int) -> None:
     """
     last = compacted - KEPT
     limit = (time.time() - KEPT_SECONDS) * 1000
-    for entry in files.list(f"{folder}/_spark_metadata"):
+    for entry in files.list(f"{folder}/{METADATA}"):
         number = entry.path.removesuffix(COMPACT)
         if number.isdigit() and int(number) < last and entry.modified < limit:
             files.delete(_uri(folder, entry.path))
@@ -202,8 +267,13 @@ def _valid(found: Mapping[int, str]) -> list[int]:
 
 
 def _entries(files: HadoopFiles, folder: str) -> dict[int, str]:
+    # In this order: a compacted entry stands for itself, and for a plain one of its number.
+    return {number_of(name): name for name in sorted(_names(files, folder), key=len)}
+
+
+def _names(files: HadoopFiles, folder: str) -> list[str]:
     try:
-        names = [f.path for f in files.list(f"{folder}/_spark_metadata")]
+        names = [f.path for f in files.list(f"{folder}/{METADATA}")]
     except NotFound:
-        return {}
-    return {int(n.removesuffix(COMPACT)): n for n in names if n.removesuffix(COMPACT).isdigit()}
+        return []
+    return [name for name in names if name.removesuffix(COMPACT).isdigit()]

@@ -9,7 +9,7 @@ import logging
 import os
 import uuid
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -17,10 +17,13 @@ from ...protocol.errors import StreamJobError
 from ...protocol.graph import TaskName
 from ...protocol.messages.driver_status import Problem
 from ...protocol.restore.recovery import Start, TaskPlan
+from ...storage.file_systems import canonical
 from ..query import driver_state
 from ..query.driver_state import StateManager
 from ..query.edges import Channel
 from ..query.endpoints import NotedEnds
+from ..query.places.claim import is_transactional
+from ..query.places.owner import Owner, owner, owner_of, take
 from ..query.task import Stage
 from ..spark import sink_log
 from ..spark.checkpoint_dir import CheckpointDir
@@ -31,6 +34,8 @@ from ..spark.sources.plan_sources import sources_of
 from ..spark.stream_writer import Written, choose_location
 from ..spark.tables.find import MissingTable, table_written
 from .begin_from import begin_from, plan_of_only_task
+from .checks.file_sink import Comes, SinkFolder, begins_behind, refuse_owned, shared
+from .checks.neighbours import refuse_other_job
 from .checks.preflight import Going
 from .checks.spark_version import refuse_newer
 from .checks.table_sink import Origin, refuse_gone_table, refuse_unfit_table
@@ -124,28 +129,16 @@ def enter(
     sockets = [s.name for s in sources_of(writer) or () if not s.replayable]
     volatile = bool(sockets) or _writes_to_memory(written)
     afresh = volatile and written.location is None
-    location, said_by = written.location, "the script's checkpointLocation"
+    location = written.location
     in_place = location is not None and points.continues_in_place(engine.files, task.uid, location)
     restores = before is None and not afresh and not in_place
     point, plan = _origin(engine, points, task, stage, restores=restores)
-    if stage is not None and location is not None:
-        raise ShardLocation(
-            f"query {task.name!r} has a checkpointLocation of its own: those of a sharded stage have to move "
-            "when its parallelism changes",
-            remedy="Remove the option; for runs without the runtime set "
-            "spark.sql.streaming.checkpointLocation",
-        )
-    if afresh:
-        location = f"{point.folder}/volatile-{points.config.epoch}-{uuid.uuid4().hex[:8]}"
-        choose_location(writer, location)
-    if location is None:
-        own = stage.location(task.index) if stage else f"{point.folder}/0"
-        location = before.directory.uri if before is not None else own
-        said_by = "spec.storage.checkpoints"
-        choose_location(writer, location)
-    # Created here, because none of Spark's errors about an unusable location says who chose it.
-    engine.files.make_directory(location, f"checkpoint directory ({said_by})")
-    directory = CheckpointDir(engine.files, engine.files.qualify(location))
+    fresh = f"{point.folder}/volatile-{points.config.epoch}-{uuid.uuid4().hex[:8]}" if afresh else None
+    directory = _directory(engine, point, task, stage, writer, written, before, fresh)
+    me = owner(engine.files, points.config.job, points.config.checkpoints, task.name, directory.uri)
+    theirs = owner_of(engine.files, directory.uri) if location is not None else None
+    if theirs is not None and not in_place:
+        refuse_other_job(theirs, me)
     restored = _restored(point, plan) if before is None else None
     warnings = [
         *refuse_newer(restored or directory, engine),
@@ -169,14 +162,16 @@ def enter(
     begins = before is None and (point.is_foreign or in_place)
     going = Going(point, engine, directory, writer, written, sink, upstream, stage is not None)
     committed = directory.latest_commit()
-    if isinstance(table, MissingTable) and committed is not None and going.keeps_sink:
+    if isinstance(table, MissingTable) and committed is not None and going.wrote_here:
         refuse_gone_table(task.name, table, committed)
     if before is None:
         _refuse_another(points, task.uid, going, () if plan.record or afresh else missing)
     if plan.start in (Start.NEW, Start.RESUME) and not directory.is_drained():
         warnings += going.refuse(reads=reads, fits=before is None and fits == directory.uri)
     moved = None if begins else going.moved_sink()
-    _prepare_sink(directory, written, new=begins or plan.start is Start.REDISTRIBUTED or moved is not None)
+    warnings += _prepare_sink(directory, written, me, point, plan, going)
+    if location is not None and (faster := take(engine.files, directory.uri, me, theirs)) is not None:
+        refuse_other_job(faster, me)
     going.note()
     finished = plan.start is Start.FINISHED
     transactions = plan.record.transactions if plan.record else ()
@@ -213,6 +208,39 @@ def _refuse_another(points: RestorePoints, uid: str, going: Going, missing: Coll
         refuse_renamed(going.engine.files, points, uid, going.ends, missing)
     if not going.point.is_foreign and going.written.name is None and going.written.location is None:
         refuse_other_query(uid, going.ends, going.noted)
+
+
+def _directory(
+    engine: Engine,
+    point: RestorePoint,
+    task: TaskName,
+    stage: ShardedStage | None,
+    writer: DataStreamWriter,
+    written: Written,
+    before: Stage | None,
+    fresh: str | None,
+) -> CheckpointDir:
+    """Choose the query's checkpoint directory, and make it.
+
+    :param fresh: a new one, for a query that starts from nothing. None for others.
+    :raises ShardLocation: the script chose one for a shard.
+    """
+    location, said_by = written.location, "the script's checkpointLocation"
+    if stage is not None and location is not None:
+        raise ShardLocation(
+            f"query {task.name!r} has a checkpointLocation of its own: those of a sharded stage have to move "
+            "when its parallelism changes",
+            remedy="Remove the option; for runs without the runtime set "
+            "spark.sql.streaming.checkpointLocation",
+        )
+    if location is None:
+        own = stage.location(task.index) if stage else f"{point.folder}/0"
+        location = fresh or (before.directory.uri if before is not None else own)
+        said_by = "spec.storage.checkpoints"
+        choose_location(writer, location)
+    # Created here, because none of Spark's errors about an unusable location says who chose it.
+    engine.files.make_directory(location, f"checkpoint directory ({said_by})")
+    return CheckpointDir(engine.files, engine.files.qualify(location))
 
 
 def _origin(
@@ -267,16 +295,48 @@ def _in_place(name: str, directory: CheckpointDir) -> Problem:
     return Problem("AdoptedInPlace", text, "Remove the option from the script to have a copy")
 
 
-def _prepare_sink(directory: CheckpointDir, written: Written, *, new: bool) -> None:
-    """Prepare the log of a file sink. Does nothing for other sinks.
+def _prepare_sink(
+    directory: CheckpointDir, written: Written, me: Owner, point: RestorePoint, plan: TaskPlan, going: Going
+) -> list[Problem]:
+    """Prepare the log of a file sink. Does nothing for other sinks, nor for a query that will not start.
 
-    :param new: the query starts after batches that ran elsewhere or wrote to another folder.
-    :raises SinkAhead: see `sink_log.refuse_ahead`.
+    :returns: warnings for the user.
+    :raises StreamJobError: as `begins_behind`.
     """
-    folder = sink_log.folder_of(directory.files, written)
-    if folder is None:
-        return
-    sink_log.refuse_ahead(directory.files, folder, directory.latest_offset())
+    files = directory.files
+    commits = is_transactional(written)
+    at = sink_log.folder_of(files, written)
+    if commits and going.sink is not None:
+        at = next(iter(going.sink.folders), None)
+    if at is None or plan.start is Start.FINISHED:
+        return []
+    origins = frozenset(canonical(t.location) for t in (point.record.tasks if point.record else ()))
+    here = False if plan.start is Start.REDISTRIBUTED else going.wrote_here
     committed = directory.latest_commit()
-    if new and committed is not None:
-        sink_log.begin_after(directory.files, folder, committed)
+    query = Comes(me, origins, directory.latest_offset(), committed, here)
+    record = f"{at}/{sink_log.METADATA}"
+    folder = SinkFolder(
+        at,
+        sink_log.read(files, at, sink_log.interval(files.spark)),
+        owner_of(files, record),
+        files.exists(f"{at}/{sink_log.TRANSACTIONS}"),
+    )
+    if commits:
+        refuse_owned(folder, query)
+        return []
+    behind = begins_behind(folder, query)
+    if (faster := take(files, record, me, folder.owner)) is not None:
+        raise shared(replace(folder, owner=faster), me)
+    if not behind or committed is None:
+        return []
+    sink_log.begin_after(files, at, committed)
+    return [_log_begins(me.query, at, committed)] if here is None else []
+
+
+def _log_begins(name: str, folder: str, committed: int) -> Problem:
+    text = (
+        f"query {name!r} has output up to batch {committed}, and {folder} has no log of any: from now on the "
+        "output comes there"
+    )
+    log.warning("%s", text)
+    return Problem("SinkMoved", text, "Nothing has to be done if that is meant")

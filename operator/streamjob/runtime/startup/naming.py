@@ -10,6 +10,7 @@ from ...job import ONLY_QUERY
 from ...protocol.errors import StreamJobError
 from ...protocol.graph import TaskName
 from ...shards import Shard
+from ...storage.file_systems import canonical
 from ..query.endpoints import NotedEnds
 from ..query.task import Stage
 from ..query.unnamed_query import UnnamedQuery
@@ -153,7 +154,7 @@ def _at(location: str, runs: Mapping[str, Stage], restored: Mapping[str, str]) -
     """
     places = {**restored, **{uid: stage.directory.uri for uid, stage in runs.items()}}
     for uid, place in places.items():
-        if place.rstrip("/") == location.rstrip("/"):
+        if canonical(place) == canonical(location):
             return uid
     return _first_free([ONLY_QUERY, location.rstrip("/").rpartition("/")[2] or ONLY_QUERY], places)
 

@@ -150,9 +150,9 @@ class RestorePoints:
         directories = self.config.restore.checkpoints
         if self.config.restore.latest is not None or not directories:
             return False
-        own = CheckpointDir(files, files.qualify(location).rstrip("/"))
-        named = files.qualify(directories.get(uid, location)).rstrip("/")
-        return named == own.uri and own.latest_offset() is not None
+        own = CheckpointDir(files, files.qualify(location))
+        named = files.canonical(directories.get(uid, location))
+        return named == files.canonical(location) and own.latest_offset() is not None
 
     def names_directory(self, uid: str) -> bool:
         """Whether `restoreFrom.checkpoints` has a directory for the stage."""
@@ -254,7 +254,8 @@ class RestorePoints:
                 remedy="Name its checkpoint directory there, or start without restoreFrom.checkpoints",
             )
         adopted = files.qualify(directories[uid])
-        if others := [u for u, at in directories.items() if u != uid and files.qualify(at) == adopted]:
+        place = files.canonical(adopted)
+        if others := [u for u, at in directories.items() if u != uid and files.canonical(at) == place]:
             raise NothingToAdopt(
                 f"restoreFrom.checkpoints has {adopted} for {uid!r} and for {others[0]!r}: two queries with "
                 "one id would stop each other",

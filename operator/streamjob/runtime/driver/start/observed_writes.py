@@ -26,11 +26,14 @@ class ObservedWrites:
         self._loop = loop
         self._connections = connections
         self._known: set[tuple[str, str]] = set()  # (reader, writer)
+        self._writers: dict[tuple[str, str], str] = {}  # see `SkippedWrites`
 
     def watch(self, stage: Stage) -> None:
         """Observe a run that is about to start."""
         if stage.each_batch is not None and stage.ends.sink is None:
-            stage.each_batch.on_write = functools.partial(self._wrote, stage, SkippedWrites(stage))
+            stage.each_batch.on_write = functools.partial(
+                self._wrote, stage, SkippedWrites(stage, self._writers)
+            )
 
     def entered(self, stage: Stage, upstream: Iterable[str]) -> None:
         """Declare the edges of a run that has just entered, beside those from its `upstream`.
@@ -51,7 +54,7 @@ class ObservedWrites:
         if certain or _has_number(stage, target):
             skipped.refuse(target, table)
         try:
-            seen = edges.writes_of(target, table, stage.files.qualify)
+            seen = edges.writes_of(target, table, stage.files.canonical)
         except StreamJobError as e:  # Spark refuses the write with an error of its own
             log.debug("stage %s: %s", stage.task, e)
             return

@@ -18,6 +18,7 @@ from ....protocol.messages.driver_config import DriverConfig
 from ....protocol.messages.driver_status import Problem
 from ...query import edges
 from ...query.bounded_input import InputEnd
+from ...query.places.claim import claim
 from ...query.task import Stage
 from ...query.unnamed_query import UnnamedQuery
 from ...spark.engine import Engine
@@ -35,6 +36,7 @@ from ...startup.warm_up import prepare
 from .. import threads
 from ..event_loop import Loop
 from ..script.managed_query import IdleJvmQuery, in_callback
+from .claims import Claims
 from .connections import Connections
 from .engines import Engines
 from .gate_keeper import GateKeeper
@@ -85,6 +87,7 @@ class Starter:
         self._points = loop.work.restore_points
         self.engines = Engines(job.first_engine, job.warn, allow_unknown_spark=job.config.allow_unknown_spark)
         self.connections = Connections(loop.stages)
+        self._claims = Claims(loop.stages)
         self._observed_writes = ObservedWrites(loop, self.connections)
         self.missing = MissingStages(self._points, loop.stages)
         self._names = TaskNames(loop.stages, job.declared, self._points)
@@ -109,12 +112,15 @@ class Starter:
         """
         engine = self.engines.of(writer)
         said = written(writer, original, args, kwargs)
-        found = edges.ends_of(writer, said, engine.files.qualify)
+        found = edges.ends_of(writer, said, engine.files.canonical)
         unnamed = UnnamedQuery.of(writer, said, found)
         fits = self._gate.wait(lambda: prepare(writer, said, engine, self._config))
         began = time.monotonic()
         self._loop.begin()
-        with self._names.named(said, unnamed, engine) as name:
+        with (
+            self._names.named(said, unnamed, engine) as name,
+            self._claims.claimed(claim(engine.files, name.task, name.name, said, found.sink)),
+        ):
             if (drained := self._drained(name)) is not None:
                 return drained
             stage, entry, upstream = self._admit(

@@ -4,14 +4,18 @@ shares with them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ....protocol.errors import StreamJobError
 from ....protocol.graph import TaskName
 from ....protocol.restore.recovery import unfinished_before_finished
 from ....transactional import TransactionalSink
 from ...query.edges import Channel
+from ...query.places.claim import Claim, SinkShared
+from ...query.places.owner import NAME as OWNER
+from ...query.places.owner import Owner
 from ...query.task import Stage
+from .sources import QueryChanged
 
 
 class TransactionalUpstream(StreamJobError):
@@ -24,8 +28,10 @@ class TransactionalUpstream(StreamJobError):
     reason = "TransactionalUpstream"
 
 
-class SinkShared(StreamJobError):
-    reason = "SinkShared"
+class CheckpointShared(StreamJobError):
+    """Another query has the checkpoint directory, and a directory has the positions of one query."""
+
+    reason = "CheckpointShared"
 
 
 def refuse_unfinished_before_finished(
@@ -54,6 +60,74 @@ def refuse_transactional_upstream(stage: Stage, upstream: Iterable[Stage], reade
                 remedy=f"Give {source.uid!r} a sink that makes each batch durable, such as Spark's own for "
                 "files or Kafka",
             )
+
+
+def refuse_shared_place(mine: Claim, others: Iterable[Claim], has_ended: Callable[[str], bool]) -> None:
+    """Check that no other query of the job has what this one needs for itself.
+
+    That another query has ended changes nothing: its batches are in the folder and in the directory.
+
+    :param has_ended: whether the last run of a task has.
+    :raises CheckpointShared: another query runs in the checkpoint directory.
+    :raises QueryChanged: another query has run in it.
+    :raises SinkShared: another query writes to the folder of a file sink, or one of two that write to one
+        table replaces what is in it.
+    """
+    for other in others:
+        if other.task == mine.task:
+            continue
+        both = f"queries {other.name!r} and {mine.name!r}"
+        if mine.directory is not None and mine.directory == other.directory:
+            kind = QueryChanged if has_ended(other.task) else CheckpointShared
+            raise kind(
+                f"{both} have one checkpoint directory, {mine.directory}: {mine.name!r} would go on from "
+                f"what {other.name!r} has read, and never read that itself",
+                remedy="Give each query a checkpointLocation of its own, or none",
+            )
+        if (place := _common_place(mine, other)) is not None:
+            raise SinkShared(
+                f"{both} write to {place}: the log of Spark's file sink has room for one query, and Spark "
+                "drops batches of the other one in silence",
+                remedy="Give each query a folder of its own; a reader can read several with a pattern",
+            )
+        if (mine.replaces or other.replaces) and _one_table(mine.table, other.table):
+            name = (mine if mine.replaces else other).name
+            raise SinkShared(
+                f"{both} write to one table, and each batch of {name!r} replaces all that is in it "
+                "(output mode complete)",
+                remedy="Give each query a table of its own",
+            )
+
+
+def _common_place(mine: Claim, other: Claim) -> str | None:
+    """The folder that both write to, at least one of them with Spark's file sink."""
+    if mine.folder is not None and mine.folder in (other.folder, other.commits):
+        return mine.folder
+    return mine.commits if mine.commits is not None and mine.commits == other.folder else None
+
+
+def _one_table(mine: Channel | None, other: Channel | None) -> bool:
+    if mine is None or other is None:
+        return False
+    names = {name.casefold() for name in mine.names} & {name.casefold() for name in other.names}
+    return bool(names or mine.folders & other.folders)
+
+
+def refuse_other_job(theirs: Owner, mine: Owner) -> None:
+    """Check that no other job has the checkpoint directory that the script chose.
+
+    :param theirs: its owner.
+    :raises CheckpointShared: the owner is a query of another job.
+    """
+    if mine.same_job(theirs):
+        return
+    raise CheckpointShared(
+        f"{mine.checkpoint} is the checkpoint directory of {theirs}, and {mine} has chosen it, too: each "
+        "would read a part of the input",
+        remedy="Give the query a checkpointLocation of its own. To continue the other job's query, name "
+        "the directory in spec.restoreFrom.checkpoints. If that job has gone for good, delete "
+        f"{mine.checkpoint}/{OWNER}",
+    )
 
 
 def refuse_one_writer(

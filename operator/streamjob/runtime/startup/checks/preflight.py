@@ -10,6 +10,7 @@ from functools import cached_property
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ....protocol.messages.driver_status import Problem
+from ....storage.file_systems import canonical
 from ...query import endpoints
 from ...query.edges import Channel
 from ...query.endpoints import NotedEnds
@@ -81,10 +82,12 @@ class Going:
         return warnings + refuse_gone(self.directory, self.sources or (), self.engine.jvm, reads=reads)
 
     @property
-    def keeps_sink(self) -> bool:
-        """Whether the query is known to have written to the same place before."""
+    def wrote_here(self) -> bool | None:
+        """Whether the query wrote to the same place before. None if that is not known."""
         before, now = self.noted, self.ends
-        return before is not None and now is not None and before.sink is not None and before.sink == now.sink
+        if before is None or before.sink is None or now is None or now.sink is None:
+            return None
+        return before.sink == now.sink
 
     def moved_sink(self) -> Problem | None:
         """A warning if the query now writes to another place, which may be intended.
@@ -93,7 +96,7 @@ class Going:
         `sink_log`).
         """
         before, now = self.noted, self.ends
-        if before is None or before.sink is None or now is None or now.sink in (None, before.sink):
+        if self.wrote_here is not False or before is None or now is None:
             return None
         text = (
             f"{self.directory.uri}: the output up to batch {self.directory.latest_commit()} is in "
@@ -103,11 +106,8 @@ class Going:
         return Problem("SinkMoved", text, "Nothing has to be done if that is meant")
 
     def note(self) -> None:
-        """Record the endpoints for the next start.
-
-        Not before the first batch is planned: Spark 4.1 requires an empty directory until then.
-        """
-        if self.ends is not None and self.directory.latest_offset() is not None:
+        """Record the endpoints for the next start."""
+        if self.ends is not None:
             endpoints.note(self.directory, self.ends)
 
     def _moved_along(self, folder: str) -> bool:
@@ -115,4 +115,5 @@ class Going:
         if self.upstream:
             return True
         found = (endpoints.noted(directory) for directory in self.point.directories_of_others())
-        return any(e is not None and e.sink is not None and e.sink.at == folder for e in found)
+        at = canonical(folder)
+        return any(e is not None and e.sink is not None and e.sink.at == at for e in found)

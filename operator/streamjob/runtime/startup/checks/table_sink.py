@@ -23,24 +23,12 @@ from ....jvm.errors import one_line
 from ....protocol.errors import StreamJobError
 from ....protocol.messages.driver_status import Problem
 from ...spark.checkpoint_dir import CheckpointDir
-from ...spark.sink_log import SinkAhead
+from ...spark.sink_log import SinkAhead, SinkBehind, SinkGone
 from ...spark.stream_writer import Written
 from ...spark.tables.find import MissingTable
 from ...spark.tables.table import NEWEST, Commit, Table
 
 log = logging.getLogger("streamjob")
-
-
-class SinkGone(StreamJobError):
-    """The table that holds the output so far no longer exists. Spark would make an empty one."""
-
-    reason = "SinkGone"
-
-
-class SinkBehind(StreamJobError):
-    """Somebody took batches out of the table that the query would not write again."""
-
-    reason = "SinkBehind"
 
 
 class SinkSchema(StreamJobError):
