@@ -129,6 +129,11 @@ IN_ONE_SCRIPT = """
     attempt("after", f"{home}/disk/3", f"{home}/link/chk-once")
     attempt("later", f"{home}/link/once")
     attempt("other", f"{home}/disk/other")
+    spark.sql(f"CREATE TABLE lines (v BIGINT) USING json LOCATION '{home}/link/out'")
+    try:
+        rows.writeStream.queryName("table").format("json").toTable("lines")
+    except Exception as e:
+        say("table", getattr(e, "reason", type(e).__name__))
     first.awaitTermination()
 """
 
@@ -139,7 +144,7 @@ def test_two_queries_of_a_script_that_share_a_place_however_it_is_spelled(
     script = Script(tmp_path, IN_ONE_SCRIPT)
     values = feed(script, 0, 3)
     with script.driver() as driver:
-        await_said(driver, "other runs")
+        await_said(driver, "table SinkShared")
         await_batch(driver, "other", 2)
         driver.finish(Mode.STOP)
     assert said(driver.log) == [
@@ -150,6 +155,7 @@ def test_two_queries_of_a_script_that_share_a_place_however_it_is_spelled(
         "after QueryChanged",
         "later SinkShared",
         "other runs",
+        "table SinkShared",
     ]
     disk = tmp_path / "disk"
     assert sorted(p.name for p in disk.iterdir()) == ["chk", "chk-once", "once", "other", "out"]

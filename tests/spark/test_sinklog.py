@@ -108,9 +108,20 @@ def test_a_log_of_spark_s_lacks_nothing(files: HadoopFiles, stream: Stream, tmp_
         (Written(options={"path": "/out/"}), True),
         (Written(format="JSON", options={"path": "/out"}), True),
         (Written(format="delta", options={"path": "/out"}), False),
-        (Written(format="parquet", options={"path": "/out"}, table="t"), False),
+        (Written(format="delta", options={"path": "/out"}, table="t"), False),
+        (Written(format="parquet", options={"path": "/out"}, table="t"), True),  # Spark creates it there
         (Written(format="noop"), False),
     ],
 )
 def test_only_the_file_sink_has_such_a_folder(files: HadoopFiles, written: Written, found: bool) -> None:
-    assert folder_of(files, written) == ("file:/out" if found else None)
+    writer = files.spark.readStream.format("rate").load().writeStream
+    assert folder_of(files, writer, written) == ("file:/out" if found else None)
+
+
+def test_a_table_of_files_has_such_a_folder(files: HadoopFiles, tmp_path: Path) -> None:
+    writer = files.spark.readStream.format("rate").load().writeStream
+    files.spark.sql(f"CREATE TABLE of_files (v INT) USING json LOCATION '{tmp_path}/t'")
+    try:
+        assert folder_of(files, writer, Written(format="json", table="of_files")) == f"file:{tmp_path}/t"
+    finally:
+        files.spark.sql("DROP TABLE of_files")

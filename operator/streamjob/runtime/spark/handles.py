@@ -22,11 +22,13 @@ class Table:
     :param name: the full name, with catalog and namespace.
     :param folder: where its files are or will be. None if its catalog is not the session's.
     :param quoted: the full name as SQL takes it, whatever characters are in it.
+    :param provider: its format. None if the session catalog of Spark does not have it.
     """
 
     name: str
     folder: str | None = None
     quoted: str = field(default="", compare=False)
+    provider: str | None = field(default=None, compare=False)
 
 
 def jvm(session: SparkSession) -> Any:
@@ -76,7 +78,8 @@ def table_of(writer: DataStreamWriter, name: str, path: str | None) -> Table | N
         full, quoted = full_name(catalog, identifier), quoted_name(catalog, identifier)
         if str(catalog.name()) != SESSION_CATALOG:
             return Table(full, quoted=quoted)
-        return Table(full, _folder(jvm(writer._spark), state.catalog(), identifier, path), quoted)
+        folder, provider = _files_of(jvm(writer._spark), state.catalog(), identifier, path)
+        return Table(full, folder, quoted, provider)
     except (Py4JError, PySparkException):
         return None
 
@@ -113,18 +116,25 @@ def java_query(query: StreamingQuery) -> Any:
     return query._jsq
 
 
-def _folder(java: Any, catalog: Any, identifier: Any, path: str | None) -> str:
-    """Where the files of a table of the session catalog are, or will be once Spark has created it."""
+def _files_of(java: Any, catalog: Any, identifier: Any, path: str | None) -> tuple[str, str | None]:
+    """Where the files of a table of the session catalog are, or will be once Spark has created it; and its
+    format, None for a new table.
+    """
     option = java.scala.Option
     table = java.org.apache.spark.sql.catalyst.TableIdentifier(
         identifier.name(), option.apply(identifier.namespace()[0]), option.apply(SESSION_CATALOG)
     )
     hadoop_path = java.org.apache.hadoop.fs.Path
     if catalog.tableExists(table):
-        return str(hadoop_path(catalog.getTableMetadata(table).location()).toString())
+        found = catalog.getTableMetadata(table)
+        provider = found.provider()
+        return str(hadoop_path(found.location()).toString()), (
+            str(provider.get()) if provider.isDefined() else None
+        )
     default = hadoop_path(catalog.defaultTablePath(table))
     if path is None:
-        return str(default.toString())
+        return str(default.toString()), None
     if urlsplit(path).scheme or path.startswith("/"):
-        return path
-    return str(hadoop_path(default.getParent(), path).toString())  # Spark's rule for a relative path
+        return path, None
+    # Spark's rule for a relative path.
+    return str(hadoop_path(default.getParent(), path).toString()), None

@@ -19,9 +19,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ...protocol.errors import StreamJobError
 from ...storage.hadoop import FileExists, HadoopFiles, NotFound
+from .handles import table_of
 from .stream_writer import Written
 
 FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "avro", "xml"})
@@ -83,13 +85,20 @@ def number_of(name: str) -> int:
     return int(name.removesuffix(COMPACT))
 
 
-def folder_of(files: HadoopFiles, written: Written) -> str | None:
-    """The URI of the folder that a query's file sink writes to; None for any other sink."""
-    default = files.spark.conf.get("spark.sql.sources.default") or "parquet"
-    path = written.options.get("path")
-    if path is None or written.table or (written.format or default).lower() not in FORMATS:
+def folder_of(files: HadoopFiles, writer: DataStreamWriter, written: Written) -> str | None:
+    """The URI of the folder that a query's file sink writes to, also as a table; None for any other sink."""
+    form, folder = written.format, written.options.get("path")
+    if written.table is not None:
+        table = table_of(writer, written.table, folder)
+        folder = table.folder if table is not None else None
+        if table is not None and folder is not None:
+            form = table.provider or form
+            if table.provider is None and files.spark.catalog.tableExists(table.quoted):
+                return None  # of another catalog that takes the session catalog's place, such as Iceberg's
+    form = form or files.spark.conf.get("spark.sql.sources.default") or "parquet"
+    if folder is None or written.each_batch is not None or form.lower() not in FORMATS:
         return None
-    return files.qualify(path).rstrip("/")
+    return files.qualify(folder).rstrip("/")
 
 
 def read(files: HadoopFiles, folder: str, interval: int = APPEND_INTERVAL) -> Log:

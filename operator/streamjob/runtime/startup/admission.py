@@ -144,7 +144,7 @@ def enter(
         *refuse_newer(restored or directory, engine),
         *warn_of_own_disk(task.name, directory.uri, os.environ),
     ]
-    folder = sink_log.folder_of(engine.files, written)
+    folder = sink_log.folder_of(engine.files, writer, written)
     refuse_unfit(
         engine.files.spark, engine.internals, task.name, directory.uri, *([folder] if folder else [])
     )
@@ -163,13 +163,14 @@ def enter(
     going = Going(point, engine, directory, writer, written, sink, upstream, stage is not None)
     committed = directory.latest_commit()
     if isinstance(table, MissingTable) and committed is not None and going.wrote_here:
-        refuse_gone_table(task.name, table, committed)
+        refuse_gone_table(task.name, table, committed, folder)
     if before is None:
         _refuse_another(points, task.uid, going, () if plan.record or afresh else missing)
     if plan.start in (Start.NEW, Start.RESUME) and not directory.is_drained():
         warnings += going.refuse(reads=reads, fits=before is None and fits == directory.uri)
     moved = None if begins else going.moved_sink()
-    warnings += _prepare_sink(directory, written, me, point, plan, going)
+    at = None if isinstance(table, MissingTable) else folder  # Spark creates no table in a folder that exists
+    warnings += _prepare_sink(directory, at, me, point, plan, going)
     if location is not None and (faster := take(engine.files, directory.uri, me, theirs)) is not None:
         refuse_other_job(faster, me)
     going.note()
@@ -296,16 +297,21 @@ def _in_place(name: str, directory: CheckpointDir) -> Problem:
 
 
 def _prepare_sink(
-    directory: CheckpointDir, written: Written, me: Owner, point: RestorePoint, plan: TaskPlan, going: Going
+    directory: CheckpointDir,
+    at: str | None,
+    me: Owner,
+    point: RestorePoint,
+    plan: TaskPlan,
+    going: Going,
 ) -> list[Problem]:
     """Prepare the log of a file sink. Does nothing for other sinks, nor for a query that will not start.
 
+    :param at: the folder of Spark's file sink, None for other sinks.
     :returns: warnings for the user.
     :raises StreamJobError: as `begins_behind`.
     """
     files = directory.files
-    commits = is_transactional(written)
-    at = sink_log.folder_of(files, written)
+    commits = is_transactional(going.written)
     if commits and going.sink is not None:
         at = next(iter(going.sink.folders), None)
     if at is None or plan.start is Start.FINISHED:

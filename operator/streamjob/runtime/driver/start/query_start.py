@@ -119,7 +119,7 @@ class Starter:
         self._loop.begin()
         with (
             self._names.named(said, unnamed, engine) as name,
-            self._claims.claimed(claim(engine.files, name.task, name.name, said, found.sink)),
+            self._claims.claimed(claim(engine.files, name, writer, said, found.sink)),
         ):
             if (drained := self._drained(name)) is not None:
                 return drained

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
 from ....protocol.errors import StreamJobError
+from ....protocol.graph import TaskName
 from ....storage.hadoop import HadoopFiles
 from ....transactional import TransactionalSink
 from ...spark import sink_log
@@ -42,16 +45,22 @@ class Claim:
     replaces: bool = False
 
 
-def claim(files: HadoopFiles, task: str, name: str, written: Written, sink: Channel | None) -> Claim:
+def claim(
+    files: HadoopFiles,
+    task: TaskName,
+    writer: DataStreamWriter,
+    written: Written,
+    sink: Channel | None,
+) -> Claim:
     """
     :param sink: where the query writes, None if that is not known.
     """
-    folder = sink_log.folder_of(files, written)
+    folder = sink_log.folder_of(files, writer, written)
     commits = next(iter(sink.folders), None) if sink and is_transactional(written) else None
     lake = sink is not None and (sink.kind == "table" or (written.format or "").lower() in LAKES)
     return Claim(
-        task,
-        name,
+        task.task,
+        task.name,
         files.canonical(written.location) if written.location is not None else None,
         files.canonical(folder) if folder is not None else None,
         commits,

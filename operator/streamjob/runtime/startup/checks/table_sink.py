@@ -89,16 +89,18 @@ def refuse_unfit_table(
     return []
 
 
-def refuse_gone_table(name: str, table: MissingTable, batch: int) -> NoReturn:
+def refuse_gone_table(name: str, table: MissingTable, batch: int, folder: str | None) -> NoReturn:
     """Refuse a query that continues with a table that it had written to and that does not exist.
 
     :param batch: the last one that it had written.
+    :param folder: of Spark's file sink, which would miss its log there. None for a table that has its own.
     :raises SinkGone: always.
     """
+    otherwise = "create it empty" if folder is None else "let the query write to a new table"
     raise SinkGone(
         f"query {name!r} has written up to batch {batch} to the table {table.name}, which does not exist: "
         "Spark would begin an empty one",
-        remedy="Restore the table. If its rows are not needed, create it empty",
+        remedy=f"Restore the table. If its rows are not needed, {otherwise}",
     )
 
 
