@@ -124,9 +124,8 @@ def refuse_other_job(theirs: Owner, mine: Owner) -> None:
     raise CheckpointShared(
         f"{mine.checkpoint} is the checkpoint directory of {theirs}, and {mine} has chosen it, too: each "
         "would read a part of the input",
-        remedy="Give the query a checkpointLocation of its own. To continue the other job's query, name "
-        "the directory in spec.restoreFrom.checkpoints. If that job has gone for good, delete "
-        f"{mine.checkpoint}/{OWNER}",
+        remedy="Give the query a checkpointLocation of its own, or none. To continue the other job's query, "
+        f"<new-job>. If that job has gone for good, delete {mine.checkpoint}/{OWNER}",
     )
 
 
