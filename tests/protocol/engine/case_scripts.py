@@ -161,9 +161,15 @@ class Script:
     def do_input_complete(self, task: str) -> list[Any]:
         return self.driver.tell("input_ended", task, rest=True)
 
-    def do_exhausted(self, task: str) -> list[Any]:
-        """Its trigger, availableNow or once, has taken all there was, and the query is over."""
-        return self.driver.tell("run_ended", task, exhausted=True)
+    def do_exhausted(self, task: str, *rest: str) -> list[Any]:
+        """Its trigger, availableNow or once, has taken all there was, and the query is over. With `rest`, it
+        may have left something.
+        """
+        return self.driver.tell("run_ended", task, exhausted=True, rest="rest" in rest)
+
+    def do_unknown(self, task: str, batch: str) -> list[Any]:
+        """It is at a boundary, and whether it has read everything is not known."""
+        return self.driver.tell("boundary_reached", task, _value(batch), rest=True)
 
     def do_gone(self, task: str) -> list[Any]:
         """The query is over, and nobody knows who stopped it."""
@@ -255,6 +261,10 @@ class Script:
 
     def do_batches(self, number: str, *pairs: str) -> None:
         assert dict(self._awaiting_storage(number).batches) == _pairs(pairs)
+
+    def do_consumed(self, number: str, *tasks: str) -> None:
+        """Of which tasks checkpoint `number` says that they have read everything."""
+        assert sorted(self._awaiting_storage(number).exhausted) == sorted(tasks)
 
     def do_pre_commit(self, number: str, *pairs: str) -> None:
         assert dict(self._awaiting_storage(number).pre_commit) == _pairs(pairs)

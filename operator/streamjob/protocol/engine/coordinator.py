@@ -96,12 +96,12 @@ class Coordinator(CheckpointEvents):
                 return self._edge_declared(uid, upstream_uid, own)
             case ev.InputEnded(task, rest):
                 return self._input_ended(task, rest)
-            case ev.RunEnded(task, exhausted):
-                return self._run_ended(task) if exhausted else self._script_stopped(task)
+            case ev.RunEnded(task, exhausted, rest):
+                return self._run_ended(task, rest) if exhausted else self._script_stopped(task)
             case ev.ScriptStopped(task):
                 return self._script_stopped(task)
-            case ev.BoundaryReached(task, batch):
-                return self._boundary_reached(task, batch)
+            case ev.BoundaryReached(task, batch, rest):
+                return self._boundary_reached(task, batch, rest)
             case ev.MaxWatermarkFired(task, batch):
                 return self._max_watermark_fired(task, batch)
             case ev.Finished(task):
@@ -185,7 +185,7 @@ class Coordinator(CheckpointEvents):
         if known is not None and not known.can_start_again:
             if known.state is TaskState.RUNNING and known.step is None and known.exhausted:
                 # Another run, inside a batch of a stage upstream that has not ended: it reads on.
-                known.exhausted = known.consumed = known.own_ended = False
+                known.exhausted = known.consumed = known.own_ended = known.rest = False
             return []
         if not drained:
             self._job.refuse_if_too_late(task)
@@ -248,11 +248,12 @@ class Coordinator(CheckpointEvents):
         t.own_ended, t.rest = True, rest
         return self._job.begin_if_due(task) + self._checkpoints.trigger()
 
-    def _run_ended(self, task: str) -> list[Effect]:
+    def _run_ended(self, task: str, rest: bool) -> list[Effect]:
         t = self.tasks[task]
         if t.state is not TaskState.RUNNING or t.step is not None:
             return []  # it is already ending, in the scenario that began first
-        t.exhausted = t.consumed = t.own_ended = True
+        t.exhausted = t.own_ended = True
+        t.consumed, t.rest = not rest, rest
         if self._job.requested is None and not self._job.script_ended:
             return self._job.begin(task, Scenario.STOP)
         return self._job.begin_if_due(task) + self._checkpoints.trigger()
@@ -263,13 +264,15 @@ class Coordinator(CheckpointEvents):
             return job.begin(task, Scenario.STOP)
         return job.begin_if_due(task)
 
-    def _boundary_reached(self, task: str, batch: int | None) -> list[Effect]:
+    def _boundary_reached(self, task: str, batch: int | None, rest: bool) -> list[Effect]:
         t = self.tasks[task]
         if not t.runs_at(TerminationStep.BOUNDARY):
             return []
         assert t.scenario is not None
         with self._job.changing(task):
             t.batch, t.catching_up = batch, False
+            if rest:
+                self._job.leave_rest(t)
             if t.scenario.is_drain:
                 t.step = TerminationStep.MAX_WATERMARK
         return [FireMaxWatermark(task)] if t.scenario.is_drain else self._end_of_data(task)

@@ -106,10 +106,12 @@ class RunEnded:
 
     :param exhausted: its trigger (availableNow, once) had consumed all there was. Otherwise somebody has
         stopped it.
+    :param rest: its trigger is such a one, but its sources may have held more when it began.
     """
 
     task: str
     exhausted: bool
+    rest: bool = False
 
 
 @dataclass(frozen=True)
@@ -125,10 +127,15 @@ class ScriptStopped:
 
 @dataclass(frozen=True)
 class BoundaryReached:
-    """The query has stopped with offsets.latest == commits.latest == `batch`."""
+    """The query has stopped with offsets.latest == commits.latest == `batch`.
+
+    :param rest: after a `CatchUp`: whether the query has read everything cannot be established. It is stopped
+        where it is, not flushed, and so is what reads from it.
+    """
 
     task: str
     batch: int | None
+    rest: bool = False
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,10 @@ class Task:
     :param rest: what its own sources hold has yet to be processed.
     :param exhausted: its run ended because its trigger (availableNow, once) had consumed all there was. The
         script may start it again; if it does not, that was the end of its input.
-    :param consumed: the same, and it stays true when the task can no longer be flushed.
+    :param consumed: that run is known to have left nothing. It stays true when the task can no longer be
+        flushed.
+    :param leaves_rest: it was to be flushed, and was stopped because its sources may hold more, or those of
+        a task upstream.
     :param drained_before: an earlier epoch has fired its max watermark, which cannot be undone.
     :param restored: the restored checkpoint says that it has finished.
     :param downstream_of_paused: a drain flushed it downstream of a stage that the script had stopped. Only
@@ -57,6 +60,7 @@ class Task:
     rest: bool = False
     exhausted: bool = False
     consumed: bool = False
+    leaves_rest: bool = False
     drained_before: bool = False
     restored: bool = False
     downstream_of_paused: bool = False

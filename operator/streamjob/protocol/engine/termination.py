@@ -109,7 +109,10 @@ class TaskTermination(Closing):
             return self._begin(name, self.requested or Scenario.END_OF_INPUT, CatchUp(name) if rest else None)
         upstream = [self.counters.of(stage.uid).tasks for stage in sources]
         stopped = any(t.stopped for t in upstream)
+        leaves_rest = any(self.tasks[t].leaves_rest for stage in sources for t in stage.tasks)
         scenario = self.requested or (Scenario.STOP if stopped else Scenario.END_OF_INPUT)
+        if leaves_rest:
+            scenario = Scenario.STOP  # also in a drain: what is left upstream follows in another epoch
         if task.awaits_flush and scenario is Scenario.STOP:
             return self._leave_unflushed(name)  # upstream may continue in another epoch
         effects = self._begin(
@@ -118,7 +121,19 @@ class TaskTermination(Closing):
         if scenario.is_drain and (stopped or any(t.downstream_of_paused for t in upstream)):
             with self.changing(name) as begun:
                 begun.downstream_of_paused = True
+        if leaves_rest:
+            with self.changing(name) as begun:
+                self.leave_rest(begun)
         return effects
+
+    @staticmethod
+    def leave_rest(task: Task) -> None:
+        """The task ends, and whether it has read everything is not known: it is stopped instead of flushed.
+        The caller counts the change.
+        """
+        task.scenario = Scenario.STOP
+        task.leaves_rest, task.downstream_of_paused = True, False
+        task.exhausted = task.consumed = False
 
     def begin(self, name: str, scenario: Scenario) -> list[Effect]:
         """End the task where it is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -18,6 +19,7 @@ from ...protocol.engine.effects import Effect
 from ...protocol.engine.events import Event
 from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_config import DriverConfig
+from ..query.catch_up import OWN_SECONDS, CaughtUp, unknown_end
 from ..query.task import Stage
 from ..savepoints.expired import delete_retired
 from ..savepoints.recover_records import known_records
@@ -110,11 +112,16 @@ class Work:
         return ev.BoundaryReached(effect.task, batch)
 
     def _catch_up(self, effect: fx.CatchUp, run: Stage) -> Event:
-        batch = run.catch_up(self._say(effect.task))
-        log.info(
-            "stage %s: has processed all of %s, batch %s", effect.task, ", ".join(effect.upstream), batch
-        )
-        return ev.BoundaryReached(effect.task, batch)
+        task, upstream = effect.task, ", ".join(effect.upstream)
+        batch, caught_up = run.catch_up(self._say(task), math.inf if upstream else OWN_SECONDS)
+        rest = caught_up is CaughtUp.UNKNOWN
+        if rest:
+            problem = unknown_end(task, upstream)
+            log.warning("%s. %s", problem.message, problem.remedy)
+            self._board.warn(problem)
+        if caught_up is CaughtUp.ALL:
+            log.info("stage %s: has processed all of %s, batch %s", task, upstream or "its input", batch)
+        return ev.BoundaryReached(task, batch, rest=rest)
 
     def _fire(self, effect: fx.FireMaxWatermark, run: Stage) -> Event:
         task = effect.task

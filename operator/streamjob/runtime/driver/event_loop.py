@@ -102,10 +102,11 @@ class Loop:
                 self.fail(stage, e)
         else:
             # Splits are assigned to a shard once: when it has read them, its input has ended.
+            rest = stage.exhausts and not stage.has_read_all()
             if stage.sharded and stage.exhausts:
-                self._take_of(stage, ev.InputEnded(stage.task))
+                self._take_of(stage, ev.InputEnded(stage.task, rest=rest))
             else:
-                self._take_of(stage, ev.RunEnded(stage.task, exhausted=stage.exhausts))
+                self._take_of(stage, ev.RunEnded(stage.task, exhausted=stage.exhausts, rest=rest))
 
     def _take_of(self, stage: Stage, event: Event) -> None:
         with self.lock:

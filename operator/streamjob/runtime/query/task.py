@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -17,7 +19,7 @@ from ...jvm.errors import one_line
 from ...protocol.formats import splits
 from ...protocol.formats.records import OperatorKind, OperatorRecord, TaskRecord
 from ...protocol.graph import TaskName
-from ...storage.hadoop import HadoopFiles
+from ...storage.hadoop import HadoopFiles, StorageError
 from ..spark.boundary import QueryFailed, run_to_end, stop_at_boundary
 from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.engine import Engine
@@ -30,10 +32,12 @@ from ..spark.max_watermark.batch import (
 )
 from ..spark.max_watermark.resting_query import RestingQuery, come_to_rest
 from ..spark.progress import described
+from ..spark.sources.end_of_input import read_by, traits_of
 from ..spark.sources.source_log import left_at
 from ..spark.state.snapshots import upload_snapshots
 from ..spark.tables.find import FindTable
 from .bounded_input import InputEnd
+from .catch_up import CaughtUp, read_all
 from .driver_state import StateManager
 from .edges import Ends
 from .endpoints import NotedEnds, note
@@ -99,6 +103,7 @@ class Stage:
         self.each_batch: BatchFunction | None = None
         self.takes_over: Stage | None = None  # the run before, which was being ended when this one started
         self.beside: tuple[str, ...] | None = None  # see StageRecord
+        self.behind_pending = False  # a batch was planned and not committed when it started
         self.finished = finished
         self.all_finished = all_finished
         self.transactions = transactions
@@ -200,27 +205,41 @@ class Stage:
         log.info("stage %s: rests at the boundary", self.task)
         return self.directory.boundary()
 
-    def catch_up(self, on_wait: Callable[[str], None]) -> int | None:
-        """Process all input that the sources hold now, and stop at the boundary after it.
+    def has_read_all(self) -> bool:
+        """Whether its query, which has ended by itself, must have read all that there was at its start."""
+        assert self.query is not None
+        proven = self._proves(self.query, pending=self.behind_pending)
+        return bool(proven) and all(proven)
 
-        All upstream queries have ended, so no more input follows.
+    def catch_up(
+        self, on_wait: Callable[[str], None], seconds: float = math.inf
+    ) -> tuple[int | None, CaughtUp]:
+        """Process all input that the sources hold, and stop at the boundary after it.
 
         :param on_wait: called with what is being waited for.
-        :returns: the last committed batch, None if there is none.
+        :param seconds: see `read_all`.
+        :returns: the last committed batch, None if there is none, and whether anything is left.
         :raises QueryFailed: a batch failed.
         """
         batch = self.stop_at_boundary(on_wait)
         if self.volatile or self.directory.is_drained():
-            return batch  # an earlier driver drained it, after it had caught up
-        on_wait(f"stage {self.task}: processing what its upstream has left")
+            return batch, CaughtUp.ALL  # an earlier driver drained it, after it had caught up
+        what = f"stage {self.task}: processing what is left of its input"
+        on_wait(what)
         self.directory.drop_half_written()
-        if self._cut_short.is_set():
-            return batch
-        run = run_to_end(lambda: self.restart(ONLY_WITH_INPUT, availableNow=True), self._cut_short.is_set)
-        self._caught_up = run
-        if self._cut_short.is_set():
-            stop_at_boundary(run, self.files, self.engine.internals, finish_pending=self._once)
-        return self.directory.boundary()
+        caught_up = read_all(
+            partial(self.restart, ONLY_WITH_INPUT),
+            self.directory,
+            proves=self._proves,
+            cut_short=self._cut_short.is_set,
+            on_run=lambda number: on_wait(f"{what}, run {number}"),
+            seconds=seconds,
+        )
+        self._caught_up = self._started_again
+        if caught_up is CaughtUp.CUT_SHORT and self._caught_up is not None:
+            internals, once = self.engine.internals, self._once
+            stop_at_boundary(self._caught_up, self.files, internals, finish_pending=once)
+        return self.directory.boundary(), caught_up
 
     def interrupt(self) -> None:
         """Stop the query now and leave its running batch uncommitted.
@@ -366,6 +385,19 @@ class Stage:
             return
         self._lags.measure(lambda: internals.execution(query).sources)
 
+    def _proves(self, query: StreamingQuery, *, pending: bool = False) -> list[bool]:
+        """Of which sources a query that has ended by itself must have read all; empty if that is unknown."""
+        internals = self.engine.internals
+        try:
+            if internals is None or query.exception() is not None or not self.directory.is_at_boundary():
+                return []
+            execution = internals.execution(query)
+            sources = [traits_of(source, internals.jvm) for source in execution.sources]
+            return read_by(execution.trigger, sources, pending=pending)
+        except (Py4JError, PySparkException, StorageError) as e:
+            log.debug("stage %s: whether it has read everything is not known: %s", self.task, one_line(e))
+            return []
+
     def _once(self, *settings: tuple[str, str]) -> StreamingQuery:
         return self.restart(*settings, once=True)
 
@@ -373,6 +405,6 @@ class Stage:
         """For a query that is not started: run only the batch that an earlier driver left uncommitted."""
         if self.directory.is_drained():
             return self.directory.latest_commit()  # max-watermark batches are left to `fire_max_watermark`
-        if self.directory.latest_offset() != self.directory.latest_commit() and not self.volatile:
+        if not self.directory.is_at_boundary() and not self.volatile:
             run_to_end(self._once)
         return self.directory.boundary()

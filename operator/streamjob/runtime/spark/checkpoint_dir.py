@@ -113,6 +113,10 @@ class CheckpointDir:
             raise MalformedCheckpoint(f"{self.uri}/{where} does not begin with a version")
         return int(first[1:])
 
+    def is_at_boundary(self) -> bool:
+        """Whether every planned batch is committed."""
+        return self.latest_offset() == self.latest_commit()
+
     def boundary(self) -> int | None:
         """The last batch, if it is committed; None if the query never planned one.
 

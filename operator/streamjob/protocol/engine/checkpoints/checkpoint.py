@@ -216,8 +216,10 @@ def _flagged(name: str, task: Task, graph: Graph, tasks: Mapping[str, Task]) -> 
 
 def _ended_by(tasks: Iterable[Task], requested: Scenario | None) -> Scenario:
     """The scenario of the final checkpoint: a stop if anything can be resumed, unless a drain was requested.
-    A drain leaves stages that the script itself stopped as they are.
+    A drain leaves stages that the script itself stopped as they are. It becomes a stop if a task may have
+    left something unread.
     """
-    if requested is Scenario.DRAIN:
+    tasks = list(tasks)
+    if requested is Scenario.DRAIN and not any(t.leaves_rest for t in tasks):
         return Scenario.DRAIN
     return Scenario.END_OF_INPUT if all(t.operators_finished for t in tasks) else Scenario.STOP

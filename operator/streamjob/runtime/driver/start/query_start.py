@@ -131,6 +131,7 @@ class Starter:
             before_finished = not entry.finished and self._coordinator.has_finished(stage.task)
             stage.unnamed = unnamed
             self._observed_writes.watch(stage)
+            stage.behind_pending = said.exhausts and not entry.directory.is_at_boundary()
             if not self._reads_nothing(stage, entry):
                 with started:
                     stage.query = original(writer, *args, **kwargs)
