@@ -149,6 +149,33 @@ class TestDrain:
         assert look(stopped)[2] == [EnsureSecret, CreateDriver]
 
 
+class TestADrainThatBecomesAStop:
+    """Whether a query had read everything could not be established (`Task.leaves_rest`)."""
+
+    STOPPED = record(2, 1, Scenario.STOP, request="drain-1-1")
+
+    def test_it_is_stopped_and_says_so(self) -> None:
+        end = {"epoch": 1, "code": 0, "phase": "Terminated"}
+        asked = job(
+            state="Drained", status=ran(phase="Draining", termination=requested("Drain"), lastExit=end)
+        )
+        *found, d = look(observed(asked, index=index(self.STOPPED)))
+        assert found == [Phase.STOPPED, "EndOfInputUnknown", []]
+        assert is_stalled(d)
+        ready = d.status.condition(ConditionType.READY)
+        assert ready is not None
+        assert "whether windows have read everything cannot be established" in ready.message
+        again = observed(asked.model_copy(update={"status": d.status}), index=index(self.STOPPED))
+        assert look(again)[:3] == (Phase.STOPPED, "EndOfInputUnknown", []), "no driver follows"
+
+    def test_another_request_tries_again(self) -> None:
+        status = ran(phase="Stopped", termination=requested("Drain"))
+        again = job(state="Drained", generation=3, status=status)
+        assert look(observed(again, index=index(self.STOPPED)))[2] == [EnsureSecret, CreateDriver]
+        resumed = job(state="Running", generation=2, status=status)
+        assert look(observed(resumed, index=index(self.STOPPED)))[2] == [EnsureSecret, CreateDriver]
+
+
 class TestCancel:
     @pytest.mark.parametrize("reported", [None, driver(), terminating(), driver(DriverPhase.STARTING)])
     def test_at_any_time(self, reported: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....api import Phase, State, Status
+from ....protocol.formats.records import CheckpointRecord
 from ....protocol.lifecycle import Scenario
 from ....protocol.messages.driver_status import Problem
 from ...objects import names
@@ -32,6 +33,14 @@ def rest(c: Context) -> Decision | None:
             return decision
         text = f"Stopped with checkpoint {latest.checkpoint}" if latest else "Stopped before it began"
         return c.decide(Phase.STOPPED, "Stopped", text, status=s)
+    if c.desired is DesiredState.DRAIN and latest is not None and drained_in_vain(c, latest):
+        left = ", ".join(s.uid for s in latest.stages if not s.finished) or "queries"
+        text = (
+            f"The drain has become a stop with checkpoint {latest.checkpoint}: whether {left} have read "
+            "everything cannot be established, so their windows are not flushed. Set spec.state to Running "
+            "to continue, and then to Drained to try again"
+        )
+        return c.decide(Phase.STOPPED, "EndOfInputUnknown", text, stalled=True, status=s)
     if c.desired in (DesiredState.RUN, DesiredState.SUSPEND) and ended_by_script(c):
         left = ", ".join(s.uid for s in latest.stages if not s.finished) if latest else ""
         text = (
@@ -51,6 +60,12 @@ def ended_by_script(c: Context) -> bool:
     by_script = latest is not None and own_end(latest) and latest.epoch == c.status.epoch
     asked_since = (Phase.SUSPENDED, Phase.STOPPED, Phase.CANCELLED, Phase.PENDING)
     return by_script and c.status.phase not in asked_since
+
+
+def drained_in_vain(c: Context, latest: CheckpointRecord) -> bool:
+    """Whether the drain that this generation asks for has ended as a stop (`Task.leaves_rest`)."""
+    asked = c.new_termination(latest.epoch)
+    return latest.scenario is Scenario.STOP and asked is not None and latest.request_id == asked.request_id
 
 
 def at_its_end(c: Context, s: Status) -> Decision:
