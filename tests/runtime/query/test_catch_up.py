@@ -199,8 +199,8 @@ def test_row1_spark_is_not_asked_again_where_the_run_proves_it(kind: str, trigge
     assert query.proves() == [True]
 
 
-@pytest.mark.parametrize("kind", ["files", "kafka", "rate"])
-def test_row4_a_catch_up_takes_one_run_for_sparks_own_sources(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["files", "kafka", "delta", "rate"])
+def test_row4_a_catch_up_takes_one_run_where_that_proves_it(kind: str) -> None:
     query = Query([Source(KINDS[kind], 250, most=100, grows=1)])
     assert caught_up(query) is CaughtUp.ALL
     assert query.runs == 1

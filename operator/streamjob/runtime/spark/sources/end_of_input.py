@@ -23,9 +23,6 @@ ONCE, AVAILABLE_NOW = "OneTimeTrigger", "AvailableNowTrigger"  # as `Execution.t
 _READ = "org.apache.spark.sql.connector.read.streaming"
 _MINIMUM = "ReadMinRows"
 _COMPOSITE = "CompositeReadLimit"
-# Spark's own sources that take part in availableNow: their code has been read. A connector may have limits
-# that hide a remainder.
-_OWN = frozenset({"FileStreamSource", "KafkaMicroBatchStream", "KafkaSource", "RatePerMicroBatchStream"})
 # Without limits, and each position is all there is.
 _UNLIMITED = frozenset({"RateStreamMicroBatchStream", "TextSocketMicroBatchStream", "MemoryStream"})
 
@@ -52,12 +49,8 @@ class SourceTraits:
 
     @property
     def read_by_available_now(self) -> bool:
-        """Whether `availableNow` reads all that it has at the start. A Python class that takes part promises
-        this.
-        """
-        if not self.available_now:
-            return self.read_by_once
-        return not self.minimum and (self.kind in _OWN or self.in_python)
+        """Whether `availableNow` reads all that it has at the start. One that takes part promises this."""
+        return not self.minimum if self.available_now else self.read_by_once
 
     @property
     def in_python(self) -> bool:
