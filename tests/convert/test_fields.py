@@ -246,6 +246,18 @@ def test_a_field_that_loses_names_the_one_that_wins(spec: Obj, field: str, messa
     assert (entry.kind, entry.message) == (Kind.UNNEEDED, message)
 
 
+def test_what_the_drivers_pod_requests_counts_and_is_said_once() -> None:
+    """Beside the cores that Spark's driver is told of, which have no field of their own here."""
+    spec = {"driver": {"cores": 2}, "sparkConf": {"spark.kubernetes.driver.request.cores": "500m"}}
+    conversion = convert(kubeflow(spec))
+    said = [(e.path, e.kind, e.to) for e in conversion.entries if e.path in ("spec.driver.cores", SETTING)]
+    assert sorted(said) == [
+        ("spec.driver.cores", Kind.UNNEEDED, ""),
+        (SETTING, Kind.KEPT, "spec.driver.cores"),
+    ]
+    assert conversion.objects[-1]["spec"]["driver"]["cores"] == "500m"
+
+
 if __name__ == "__main__":
     for resource in RESOURCES:
         (DATA / "fields" / f"{resource}.expected.txt").write_text(expected(resource))

@@ -101,9 +101,10 @@ def _driver(draft: Draft, pod: Pod, at: Path) -> None:
     draft.keep(request, "driver.cores", source.get(request))
     cores: Path = (*at, "cores")
     setting: Path = (*SPEC, "sparkConf", "spark.kubernetes.driver.request.cores")
-    if source.get(setting) is not None and not draft.has("driver.cores"):
+    if source.get(setting) is None or draft.has("driver.cores"):
+        draft.keep(cores, "driver.cores", source.get(cores))
+    elif source.get(cores) is not None:  # what the pod requests counts, and is kept with the settings
         source.unneeded(cores, f"{text(setting)} overrides it")
-    draft.keep(cores, "driver.cores", source.get(cores))
     for field, resource in (("coreLimit", "cpu"), ("memoryLimit", "memory")):
         path: Path = (*at, field)
         if source.get(path):
