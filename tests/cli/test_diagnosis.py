@@ -14,6 +14,7 @@ from streamjob.cli.diagnosis import knowledge
 from streamjob.cli.diagnosis.diagnose import diagnose
 from streamjob.cli.diagnosis.facts import Facts, Finding, Log, Severity
 from streamjob.cli.views.checkpoints import Index, index
+from streamjob.cli.views.controllers import controllers
 from streamjob.cli.views.events import events
 from streamjob.cli.views.job import job
 from streamjob.cli.views.pods import pods
@@ -216,6 +217,78 @@ def test_a_spec_that_nobody_sees() -> None:
     assert "NotObserved" not in found(new)
 
 
+# --- nobody acts --------------------------------------------------------------------------------------------
+
+
+def new(minutes: float = -0.1) -> dict[str, Any]:
+    """A job that somebody has just made."""
+    meta = {"name": "orders", "namespace": "shop", "uid": "u", "generation": 1}
+    spec = {"image": "orders:1", "state": "Running"}
+    return {"metadata": {**meta, "creationTimestamp": at(minutes)}, "spec": spec}
+
+
+def deployed(*arguments: str, ready: int = 2) -> dict[str, Any]:
+    container = {"name": "controller", "args": [*arguments, "--lease=streamjob"]}
+    return {
+        "metadata": {"namespace": "ops", "name": "streamjob"},
+        "spec": {"replicas": 2, "template": {"spec": {"containers": [container]}}},
+        "status": {"readyReplicas": ready},
+    }
+
+
+def lease(minutes: float, holder: str = "streamjob-7d5b") -> dict[tuple[str, str], Any]:
+    return {("ops", "streamjob"): {"spec": {"holderIdentity": holder, "renewTime": at(minutes)}}}
+
+
+def acting(*deployments: dict[str, Any], leases: Any = None) -> dict[str, Any]:
+    return {"controllers": tuple(controllers(deployments, leases or {}))}
+
+
+def test_something_is_said_of_a_job_that_nobody_has_looked_at_yet() -> None:
+    (finding,) = diagnose(facts(new()))
+    assert finding.what == (
+        "orders is Pending, on its way to Running: the operator has not looked at the newest spec yet."
+    )
+    assert (finding.severity, finding.mover) == (Severity.NOTE, Mover.OPERATOR)
+
+
+def test_there_is_no_controller() -> None:
+    finding = found(new(), **acting())["NoController"]
+    assert finding.what == "No controller acts on this job: none is installed in this cluster."
+    assert (finding.severity, finding.mover) == (Severity.ERROR, Mover.YOU)
+    assert "NotObserved" not in found(new(-30), **acting()), "the cause is known"
+    assert "NoController" not in found(runs(), **acting()), "one that runs without the chart has seen it"
+
+
+def test_no_controller_watches_the_namespace() -> None:
+    finding = found(new(), **acting(deployed("--namespace=streams", "--namespace=ads")))[
+        "NamespaceNotWatched"
+    ]
+    assert finding.what == "No controller acts on this job: none watches the namespace shop."
+    assert finding.evidence[0].text == "watches ads, streams"
+    assert "`watch.namespaces` of the chart" in finding.remedy
+    for arguments in ("--all-namespaces", "--namespace=shop"):
+        assert "NamespaceNotWatched" not in found(new(), **acting(deployed(arguments), leases=lease(0)))
+
+
+def test_the_controller_is_away() -> None:
+    away = acting(deployed("--all-namespaces", ready=0), leases=lease(-5))
+    finding = found(new(), **away)["ControllerAway"]
+    assert finding.what == "No controller acts on this job: that of ops/streamjob is away."
+    assert finding.evidence[0].text == (
+        "0 of 2 replicas are ready; its Lease is held by streamjob-7d5b, and was last renewed 5m ago"
+    )
+    ready = found(runs(), **away)["ControllerAway"]
+    assert ready.severity is Severity.WARNING
+    assert ready.what.endswith("is away; its driver runs on meanwhile.")
+    for there in (lease(-0.1), {}):  # without permission to read Leases, the replicas count
+        assert "ControllerAway" not in found(new(), **acting(deployed("--all-namespaces"), leases=there))
+    released = acting(deployed("--all-namespaces"), leases=lease(-0.1, holder=""))
+    assert "held by nobody" in found(new(), **released)["ControllerAway"].evidence[0].text
+    other = acting(deployed("--namespace=ads", ready=0), deployed("--namespace=shop"))
+    assert "ControllerAway" not in found(new(), **other), "that one does not watch the job's namespace"
+
+
 def test_a_late_drain_says_what_it_waits_for() -> None:
     termination = {
         "mode": "Drain",
@@ -238,6 +311,33 @@ def test_a_late_drain_says_what_it_waits_for() -> None:
 def test_an_index_that_is_gone() -> None:
     assert found(runs(), index=index(None))["IndexMissing"].severity is Severity.ERROR
     assert "IndexMissing" not in found(runs(epoch=0), index=index(None))
+
+
+@pytest.mark.parametrize(
+    ("phase", "state", "checkpoint", "remedy", "mover"),
+    [
+        ("Running", "Running", 7, "the operator rebuilds it from what the driver knows", Mover.OPERATOR),
+        ("Stopped", "Stopped", 7, "Resume the job: it continues from s3://sp/7", Mover.YOU),
+        ("Restarting", "Running", 7, "the next driver rebuilds it from s3://sp/7", Mover.OPERATOR),
+        ("Cancelled", "Cancelled", 9, "restoreFrom.savepoint: s3://sp/7, which is older", Mover.YOU),
+    ],
+)
+def test_how_an_index_comes_back(phase: str, state: str, checkpoint: int, remedy: str, mover: Mover) -> None:
+    """As the controller's `rebuild`: a resume rebuilds it from the savepoint that the job has ended with."""
+    obj = runs(
+        phase=phase,
+        checkpoint={"latest": checkpoint, "completedAt": at(-1)},
+        savepoint={"latest": "s3://sp/7", "checkpoint": 7, "completedAt": at(-1), "drained": False},
+    )
+    obj["spec"] = {**obj["spec"], "state": state}
+    finding = found(obj, index=index(None))["IndexMissing"]
+    assert remedy in finding.remedy
+    assert finding.mover is mover
+
+
+def test_an_index_without_any_savepoint_is_lost() -> None:
+    obj = runs(phase="Cancelled", savepoint=None)
+    assert "There is no savepoint" in found(obj, index=index(None))["IndexMissing"].remedy
 
 
 def test_what_was_aborted_while_the_job_went_on() -> None:
@@ -340,6 +440,42 @@ def test_executors_that_no_node_takes() -> None:
     finding = found(obj, pods=pods([pod("orders-1", conditions=[no_node])]))["ExecutorsMissing"]
     assert finding.mover is Mover.KUBERNETES
     assert finding.evidence[1].text == "0/3 nodes: insufficient memory"
+
+
+def test_a_stop_without_executors_says_that_no_batch_can_run() -> None:
+    """It would wait for its batch until its timeout."""
+    obj = runs(phase="Stopping", executors={"wanted": 2, "running": 0})
+    finding = found(obj)["ExecutorsMissing"]
+    assert finding.what == "2 of 2 executors are missing; no batch can run: the stop waits for its batch."
+    assert finding.severity is Severity.ERROR
+    some = found(runs(phase="Stopping", executors={"wanted": 2, "running": 1}))["ExecutorsMissing"]
+    assert some.what == "1 of 2 executors are missing; the job runs with the others."
+
+
+def test_whose_move_a_late_stop_and_a_stalled_restart_are_is_said_once() -> None:
+    late = {"mode": "Stop", "step": "WaitingForBoundary", "progress": "the batch runs", "deadline": at(-10)}
+    stalled = [
+        condition("Stalled", "TerminationTimedOut"),
+        condition("Ready", "TerminationTimedOut", "False"),
+    ]
+    finding = found(runs(phase="Stopping", termination=late, conditions=stalled))["TerminationTimedOut"]
+    assert finding.what == "The stop takes 10m longer than its timeout; it continues."
+    assert finding.mover is Mover.YOU
+    pulling = [condition("Stalled", "ImagePullBackOff"), condition("Ready", "ImagePullBackOff", "False")]
+    restarts = {
+        "count": 2,
+        "epoch": 1,
+        "generation": 1,
+        "error": {"reason": "DriverKilled", "message": "killed"},
+    }
+    findings = found(runs(phase="Pending", epoch=2, restarts=restarts, lastExit=None, conditions=pulling))
+    assert findings["ImagePullBackOff"].mover is Mover.YOU
+    assert findings["DriverKilled"].mover is Mover.YOU
+
+
+def condition(kind: str, reason: str, status: str = "True") -> dict[str, Any]:
+    found = {"type": kind, "status": status, "reason": reason, "message": "what"}
+    return {**found, "lastTransitionTime": at(-1), "observedGeneration": 1}
 
 
 def test_an_executor_that_was_killed() -> None:

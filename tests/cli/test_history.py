@@ -16,6 +16,7 @@ from streamjob.cli.views.job import job
 from streamjob.cli.views.times import moment
 
 from .recorded import situations
+from .test_diagnosis import deployed
 from .test_timeline import at, driver
 
 Output = pytest.CaptureFixture[str]
@@ -28,6 +29,7 @@ def cluster(
     """A kubectl that knows this job and these pods; each log has one line."""
     (folder / "job.json").write_text(json.dumps(obj))
     (folder / "pods.json").write_text(json.dumps({"items": pods}))
+    (folder / "deployments.json").write_text(json.dumps({"items": [deployed("--all-namespaces")]}))
     script = folder / "kubectl"
     script.write_text(
         f"""#!/bin/sh
@@ -36,6 +38,8 @@ case "$*" in
 *"get pods"*) cat {folder}/pods.json ;;
 *"get events"*) echo '{{"items": []}}' ;;
 *"get configmap"*) ;;
+*"get lease"*) exit 1 ;;
+*"get deployments"*) cat {folder}/deployments.json ;;
 *) echo "$*" ;;
 esac
 """

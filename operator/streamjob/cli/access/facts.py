@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from ..diagnosis.facts import Facts, Log
 from ..kubectl import Kubectl, Objects
+from ..kubectl_errors import KubectlError
 from ..options import Options
+from ..views import controllers as controller_views
 from ..views import events as event_views
 from ..views import pods as pod_views
 from ..views import times
@@ -31,6 +35,7 @@ def read_facts(chosen: Options, found: Job) -> Facts:
     pods_known = len(unread) == before
     live = [p for p in pod_views.drivers(of_pods) if p.phase == "Running"]
     failed = [p for p in pod_views.drivers(of_pods) if p.ended and p.code != 0]
+    acting = _controllers(kubectl, unread if not found.seen else [])
     return Facts(
         found,
         index,
@@ -42,7 +47,22 @@ def read_facts(chosen: Options, found: Job) -> Facts:
         Log(failed[-1].epoch, _log(kubectl, failed[-1], unread), failed[-1].ended) if failed else None,
         tuple(unread),
         f"kubectl streamjob logs {found.name}{chosen.suffix}",
+        acting,
     )
+
+
+def _controllers(kubectl: Kubectl, unread: list[str]) -> tuple[controller_views.Controller, ...] | None:
+    """All controllers of the cluster; None if the user may not read that."""
+    try:
+        deployments = kubectl.list("deployments", selector=controller_views.SELECTOR, all_namespaces=True)
+    except KubectlError as e:
+        unread.append(e.message.splitlines()[0])
+        return None
+    leases = {}
+    for place in map(controller_views.lease_of, deployments):
+        with suppress(KubectlError):
+            leases[place] = replace(kubectl, namespace=place[0]).find("lease", place[1])
+    return tuple(controller_views.controllers(deployments, leases))
 
 
 def _log(kubectl: Kubectl, pod: pod_views.Pod, unread: list[str]) -> tuple[str, ...]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from . import from_figures, from_pods, from_status
+from ..views.progress import Mover, waiting
+from . import from_controllers, from_figures, from_pods, from_status
 from .facts import Evidence, Facts, Finding, Severity
 
 Rule = Callable[[Facts], Iterator[Finding]]
 
 # What the operator says itself comes first: of two findings with one reason, the first counts.
 RULES: tuple[Rule, ...] = (
+    from_controllers.nobody_acts,
     from_status.conditions,
     from_status.unseen,
     from_status.restarting,
@@ -45,6 +47,8 @@ def diagnose(facts: Facts) -> tuple[Finding, ...]:
             found.setdefault(_identity(finding), told)
     if not any(f.severity is not Severity.NOTE for f in found.values()) and facts.job.ready:
         found.setdefault("Well", _well(facts))
+    if not found:
+        found["Waiting"] = _waiting(facts)
     if facts.unread:
         evidence = tuple(Evidence("not read", text) for text in facts.unread)
         found["Unread"] = Finding(
@@ -59,6 +63,17 @@ def diagnose(facts: Facts) -> tuple[Finding, ...]:
 def _identity(finding: Finding) -> str:
     """Findings of one reason about several stages are several."""
     return finding.reason if finding.reason not in ("Behind", "NoCommit") else finding.what
+
+
+def _waiting(facts: Facts) -> Finding:
+    """What the job waits for: it is not what its spec asks for, and nothing is known to be wrong."""
+    job = facts.job
+    text, mover, move = waiting(job, facts.at)
+    if not job.seen:
+        text, mover = "the operator has not looked at the newest spec yet", Mover.OPERATOR
+    numbers = f"generation {job.generation}, observedGeneration {job.observed_generation}"
+    what = f"{job.name} is {job.phase}, on its way to {job.wanted}: {text.rstrip('. ')}."
+    return Finding(Severity.NOTE, "Waiting", what, (Evidence("metadata and status", numbers),), move, mover)
 
 
 def _well(facts: Facts) -> Finding:

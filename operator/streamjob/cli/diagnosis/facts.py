@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from ..views.checkpoints import Index
+from ..views.controllers import Controller
 from ..views.events import Event
 from ..views.job import Job
 from ..views.pods import Pod
@@ -68,6 +69,7 @@ class Facts:
     :param last_log: of the newest failed driver whose pod is there; later epochs may have ended since.
     :param unread: what could not be read, and why.
     :param logs: the command that prints the driver's log; empty: there is none.
+    :param controllers: of the whole cluster; None: they may not be read, or there is no cluster.
     """
 
     job: Job
@@ -80,6 +82,7 @@ class Facts:
     last_log: Log | None = None
     unread: tuple[str, ...] = ()
     logs: str = ""
+    controllers: tuple[Controller, ...] | None = None
 
     def recent(self, event: Event) -> bool:
         return event.time is not None and self.at - event.time <= RECENT

@@ -106,8 +106,11 @@ def grace(f: Facts) -> Iterator[Finding]:
 def executors(f: Facts) -> Iterator[Finding]:
     found = f.job.part("executors")
     missing = found.get("wanted", 0) - found.get("running", 0)
-    if missing <= 0 or f.job.phase != "Running":
+    if missing <= 0 or not f.runs:
         return
+    none = not found.get("running")
+    waits = ": the stop waits for its batch" if f.job.phase in ("Stopping", "Draining") else ""
+    effect = f"no batch can run{waits}" if none else "the job runs with the others"
     pending = [p for p in f.pods if p.role == "executor" and p.phase == "Pending"]
     evidence = [
         Evidence("status.executors", f"{found.get('running')} of {found.get('wanted')} are connected")
@@ -118,9 +121,9 @@ def executors(f: Facts) -> Iterator[Finding]:
     ]
     no_node = any(p.unschedulable for p in pending)
     yield Finding(
-        Severity.WARNING,
+        Severity.ERROR if none else Severity.WARNING,
         "ExecutorsMissing",
-        f"{missing} of {found.get('wanted')} executors are missing; the job runs with the others.",
+        f"{missing} of {found.get('wanted')} executors are missing; {effect}.",
         tuple(evidence),
         "Lower spec.executor.cores or memory, add nodes, or ask for fewer instances."
         if no_node

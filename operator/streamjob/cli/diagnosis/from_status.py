@@ -8,7 +8,7 @@ from datetime import datetime
 from ..views.job import Condition, Job, said_of
 from ..views.progress import Mover
 from ..views.times import ago, moment, span, until
-from . import knowledge
+from . import from_controllers, knowledge
 from .facts import Evidence, Facts, Finding, Severity
 
 UNSEEN = 60  # seconds within which the operator sees a change
@@ -19,7 +19,7 @@ def conditions(f: Facts) -> Iterator[Finding]:
     """Stalled and Degraded need somebody."""
     for kind in ("Stalled", "Degraded"):
         found = f.job.conditions.get(kind)
-        if found is None or not found.true:
+        if found is None or not found.true or _is_late(f, found):
             continue
         error = f.job.last_error
         same = error is not None and error.reason == found.reason
@@ -39,6 +39,11 @@ def conditions(f: Facts) -> Iterator[Finding]:
             "script, or delete the driver's pod.",
             mover,
         )
+
+
+def _is_late(f: Facts, stalled: Condition) -> bool:
+    """A stop or drain that takes too long goes on all the same: `ending` says so."""
+    return stalled.reason == "TerminationTimedOut" and f.job.phase in ("Stopping", "Draining")
 
 
 def _mover(f: Facts, stalled: Condition) -> Mover:
@@ -107,7 +112,7 @@ def restarting(f: Facts) -> Iterator[Finding]:
             knowledge.remedy(reason, error.remedy if error else ""),
             restarts["epoch"] if f.job.epoch > restarts["epoch"] else None,
         ),
-        knowledge.mover(reason),
+        _mover(f, f.job.conditions["Stalled"]) if stalled else knowledge.mover(reason),
     )
 
 
@@ -132,7 +137,7 @@ def not_ready(f: Facts) -> Iterator[Finding]:
 
 def unseen(f: Facts) -> Iterator[Finding]:
     """Nobody has looked at the newest spec."""
-    if f.job.seen:
+    if f.job.seen or from_controllers.is_nobody(f):
         return
     changed = _spec_changed(f.job)
     newest = changed or f.job.created
@@ -180,7 +185,7 @@ def ending(f: Facts) -> Iterator[Finding]:
             f"The {what} takes {span(f.at - deadline)} longer than its timeout; it continues.",
             tuple(evidence),
             knowledge.remedy("TerminationTimedOut"),
-            Mover.JOB,
+            Mover.YOU,
         )
     else:
         left = f"; {span(deadline - f.at)} are left" if deadline else ""
@@ -275,15 +280,38 @@ def index(f: Facts) -> Iterator[Finding]:
         or any("configmap" in u for u in f.unread)
     ):
         return
+    remedy, mover = _how_to_have_it_again(f)
     yield Finding(
         Severity.ERROR,
         "IndexMissing" if "there is none" in problem else "MalformedDocument",
         f"The index of the job cannot be used: {problem}.",
         (Evidence(f"ConfigMap {f.job.index}", problem),),
-        "While a driver runs, the operator rebuilds it. Otherwise "
-        + (knowledge.remedy("IndexMissing") or "restore it from a backup.").lower(),
-        Mover.OPERATOR if f.runs else Mover.YOU,
+        remedy,
+        mover,
     )
+
+
+def _how_to_have_it_again(f: Facts) -> tuple[str, Mover]:
+    """What brings the index back, and whose move that is. As `rebuild` of the controller has it."""
+    if f.runs:
+        return "Nothing has to be done: the operator rebuilds it from what the driver knows.", Mover.OPERATOR
+    savepoint, latest = f.job.part("savepoint"), f.job.part("checkpoint").get("latest")
+    if savepoint and savepoint.get("checkpoint") == latest and not savepoint.get("drained"):
+        where = savepoint.get("latest")
+        if f.job.wanted == "Running":
+            return f"Nothing has to be done: the next driver rebuilds it from {where}.", Mover.OPERATOR
+        return (
+            f"Resume the job: it continues from {where}, and its driver rebuilds the index.",
+            Mover.YOU,
+        )
+    if savepoint:
+        where = savepoint.get("latest")
+        return (
+            "Restore the ConfigMap from a backup, or make a new StreamJob with restoreFrom.savepoint: "
+            f"{where}, which is older than the last checkpoint.",
+            Mover.YOU,
+        )
+    return "Restore the ConfigMap from a backup. There is no savepoint to begin another job from.", Mover.YOU
 
 
 def deletion(f: Facts) -> Iterator[Finding]:
