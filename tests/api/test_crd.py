@@ -93,6 +93,8 @@ def test_a_job_that_is_drained_is_not_told_to_break_the_drain_off() -> None:
     assert "If the job is Drained, make a new StreamJob with restoreFrom.savepoint" in drained
     assert "Cancelled" not in drained
     assert "while it is still Draining, Cancelled breaks the drain off" in draining
+    manual = " ".join((Path(__file__).parents[2] / "docs" / "operations.md").read_text().split())
+    assert "while `spec.state` is Drained, the API server takes only Cancelled" in manual
 
 
 def test_names_columns_and_status() -> None:
