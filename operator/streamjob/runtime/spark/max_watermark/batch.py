@@ -28,6 +28,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ....protocol.formats.records import OperatorKind
 from ....protocol.messages.driver_status import Problem
+from ....protocol.wording import fill
 from ....storage.hadoop import NotFound, translated
 from ..boundary import QueryFailed, run_to_end
 from ..checkpoint_dir import MAX_WATERMARK_MS, MAX_WATERMARKS, CheckpointDir
@@ -142,9 +143,8 @@ def kept_for_the_clock(task: str, result: DrainResult) -> Problem | None:
         f"stage {task}: something is left in its state{left}, because its timers of processing time have not "
         "fired: a drain fires those of event time only"
     )
-    remedy = (
-        "Nothing, if they only tell that time has passed. A StreamJob with restoreFrom.savepoint and "
-        "restoreFrom.allowDrained continues with them"
+    remedy = fill(
+        "Nothing, if they only tell that time has passed. To continue with them, <new-job> <and-allow-drained>"
     )
     log.warning("%s. %s", message, remedy)
     return Problem("ProcessingTimersLeft", message, remedy)
