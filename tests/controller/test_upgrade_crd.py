@@ -20,7 +20,7 @@ def in_the_cluster(version: str | None = "0.0.9") -> Obj:
     """A definition of another version: it lacks a field of ours and has one that we have no more."""
     found = deepcopy(definition())
     spec = fields(found)
-    del spec["allowUnknownSpark"]
+    del spec["suspend"]
     spec["formerField"] = {"type": "string"}
     found["metadata"] |= {"resourceVersion": "7", "labels": {"team": "data"}}
     found["metadata"]["annotations"] = {"theirs": "1"} | ({VERSION_ANNOTATION: version} if version else {})

@@ -16,7 +16,7 @@ from dev.demo.waiting import PATIENCE, until
 from streamjob.api.crd import VERSION_ANNOTATION, definition
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
-FIELD = "allowUnknownSpark"
+FIELD = "suspend"
 
 
 @pytest.fixture

@@ -220,24 +220,9 @@ def test_a_batch_that_somebody_interrupted_is_run_again(
     assert (boundary.batch, boundary.how, len(slow.output())) == (0, How.FINISHED, 1)
 
 
-def test_an_unknown_version_interrupts_and_runs_the_batch_again(slow: SlowJob, files: HadoopFiles) -> None:
-    internals = None
+def test_a_pending_batch_that_fails_again(slow: SlowJob, files: HadoopFiles, internals: Internals) -> None:
     query = slow.start_and_reach_a_batch()
-    said: list[str] = []
-    first = stop_at_boundary(query, files, internals, finish_pending=slow.once, on_wait=said.append)
-    assert (first.batch, first.how, len(slow.output())) == (0, How.FINISHED, 1)
-    assert said == ["running the interrupted batch again"]
-    # At a boundary already: nothing may be run, it would read new data.
-    again = stop_at_boundary(
-        query, files, internals, finish_pending=lambda: pytest.fail("nothing was pending")
-    )
-    assert (again.batch, again.how) == (0, How.BETWEEN)
-    slow.start(availableNow=True).awaitTermination()
-    assert slow.output() == [(0,), (1,), (2,)]
-
-
-def test_a_pending_batch_that_fails_again(slow: SlowJob, files: HadoopFiles) -> None:
-    query = slow.start_and_reach_a_batch()
+    query.stop()
 
     def fails() -> StreamingQuery:
         def take(frame: DataFrame, batch: int) -> None:
@@ -247,7 +232,7 @@ def test_a_pending_batch_that_fails_again(slow: SlowJob, files: HadoopFiles) -> 
         return writer.option("checkpointLocation", str(slow.home / "checkpoint")).trigger(once=True).start()
 
     with pytest.raises(QueryFailed, match=r"^the batch could not be run: [^\n]*$"):
-        stop_at_boundary(query, files, None, finish_pending=fails)
+        stop_at_boundary(query, files, internals, finish_pending=fails)
     assert CheckpointDir(files, str(slow.home / "checkpoint")).latest_commit() is None
 
 

@@ -22,7 +22,6 @@ from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.spark.internals import Execution, Internals
 from streamjob.runtime.spark.max_watermark.batch import fire_timers
 from streamjob.runtime.spark.max_watermark.resting_query import RestingQuery, come_to_rest
-from streamjob.runtime.spark.versions.probe import probe
 from streamjob.storage.hadoop import HadoopFiles
 
 from .apps.states import Source, deduplicated, left_join, session, window
@@ -224,18 +223,6 @@ def test_others_are_restarted(
     assert stateless.output() == stateless.expected(), "it still reads"
     for query in (slow, plain, few, first):
         query.stop()
-
-
-@pytest.mark.default_spark
-def test_a_version_that_was_only_probed_is_restarted(
-    spark: SparkSession, files: HadoopFiles, tmp_path: Path
-) -> None:
-    probed = Internals(spark, probe(spark))
-    job = Job(spark, files, tmp_path, window)
-    ran = running(job)
-    assert rest(ran, job, probed) is None
-    assert ran.isActive
-    ran.stop()
 
 
 @pytest.mark.default_spark

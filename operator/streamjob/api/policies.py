@@ -121,9 +121,8 @@ class UpgradeMode(str, Enum):
 
 
 class Upgrade(Model):
-    """How a change of image, runtime, application, sparkConf, driver, executor, volumes or allowUnknownSpark
-    reaches a running job. If the new driver does not come up, the job is rolled back to the previous
-    specification.
+    """How a change of image, runtime, application, sparkConf, driver, executor or volumes reaches a running
+    job. If the new driver does not come up, the job is rolled back to the previous specification.
     """
 
     mode: UpgradeMode = Field(

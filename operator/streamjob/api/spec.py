@@ -54,8 +54,8 @@ class Spec(Model):
     """The requested state of the job and how to run it.
 
     Changes of `state`, `suspend`, `savepoint` and the number of executors take effect at once. Changes of
-    image, runtime, application, deps, sparkConf, driver, executor, volumes and allowUnknownSpark take effect
-    as `upgrade` says. Other changes restart nothing.
+    image, runtime, application, deps, sparkConf, driver, executor and volumes take effect as `upgrade` says.
+    Other changes restart nothing.
     """
 
     state: State = State.RUNNING
@@ -94,11 +94,6 @@ class Spec(Model):
     restart: Restart = Field(default_factory=Restart)
     upgrade: Upgrade = Field(default_factory=Upgrade)
     ui: Ui | None = None
-    allow_unknown_spark: bool = Field(
-        default=False,
-        description="Run on a version of Spark that StreamJob does not know and that fails the driver's "
-        "probe. A stop then interrupts the running batch and runs it again, and status.warnings says so.",
-    )
 
     @property
     def suspended(self) -> bool:

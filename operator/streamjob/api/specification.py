@@ -42,7 +42,6 @@ class Specification(Model):
     executor: Executor = Field(default_factory=Executor)
     volumes: tuple[Volume, ...] = ()
     volume_mounts: tuple[VolumeMount, ...] = ()
-    allow_unknown_spark: bool = False
     proxy_base: str = ""
 
     @classmethod

@@ -96,7 +96,6 @@ def main(arguments: list[str]) -> int:
             jvm,
             drain=options.drain,
             handover=options.handover,
-            allow_unknown_spark=options.allow_unknown_spark,
             ui=options.ui,
         )
     except StreamJobError as e:
@@ -172,12 +171,6 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="with --local: the script need not start every query of the checkpoint; the state of missing "
         "queries is lost",
-    )
-    p.add_argument(
-        "--allow-unknown-spark",
-        action="store_true",
-        help="with --local: run on a Spark that fails the probe; a stop interrupts the running batch "
-        "and runs it again",
     )
     p.add_argument("script", nargs="?", help="the PySpark script to run; required with --local")
     p.add_argument("args", nargs=argparse.REMAINDER, help="the script's own arguments")

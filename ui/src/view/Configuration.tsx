@@ -103,7 +103,7 @@ function Differences({ found }: { found: Difference[] }) {
 }
 
 // As the resource's own description says.
-const UPGRADES = ["image", "imagePullPolicy", "runtime", "imagePullSecrets", "application", "deps", "sparkConf", "driver", "executor", "allowUnknownSpark"];
+const UPGRADES = ["image", "imagePullPolicy", "runtime", "imagePullSecrets", "application", "deps", "sparkConf", "driver", "executor"];
 
 function Spec({ job }: { job: Job }) {
   const { storage, ...spec } = job.spec;

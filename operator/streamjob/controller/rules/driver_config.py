@@ -52,7 +52,6 @@ def driver_config(
         eviction_savepoint=names.eviction_savepoint(job, epoch),
         grace=seconds(job.spec.termination.grace_period),
         spark_conf=spark_conf(job, epoch),
-        allow_unknown_spark=job.spec.allow_unknown_spark,
         deps=Deps(**{name: getattr(job.spec.deps, name) for name in DepsOfSpec.model_fields}),
     )
 

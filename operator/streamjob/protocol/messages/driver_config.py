@@ -96,8 +96,6 @@ class DriverConfig:
     :param grace: seconds between SIGTERM and SIGKILL.
     :param termination: a request that an earlier epoch did not complete.
     :param executor_template: pod template (as JSON) for the executors, None in local mode.
-    :param allow_unknown_spark: run on a Spark that fails the probe of `spark.versions`; then a stop
-        interrupts the running batch and runs it again.
     :param prepared: the driver waits before its first query until it is told by a `Gate` what to continue
         from. Then `restore`, `next_checkpoint` and `termination` are not set.
     """
@@ -114,6 +112,5 @@ class DriverConfig:
     grace: int = 30
     spark_conf: dict[str, str] = field(default_factory=dict)
     executor_template: str | None = None
-    allow_unknown_spark: bool = False
     deps: Deps = field(default_factory=Deps, metadata=codec.NEW)
     prepared: bool = field(default=False, metadata=codec.NEW)

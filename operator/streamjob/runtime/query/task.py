@@ -378,7 +378,7 @@ class Stage:
         """Update the lag of its sources. Called by one thread; see `Lags.measure` for the cost."""
         internals = self.engine.internals
         query = self.query
-        if query is None or internals is None:
+        if query is None:
             return
         if self.over.is_set() or not query.isActive:
             self._lags.close()

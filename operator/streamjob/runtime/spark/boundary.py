@@ -23,7 +23,7 @@ from ...jvm.errors import one_line
 from ...protocol.errors import StreamJobError
 from ...storage.hadoop import HadoopFiles
 from .checkpoint_dir import CheckpointDir, NotAtBoundary
-from .internals import Execution, Internals, checkpoint_root
+from .internals import Execution, Internals
 
 POLL = 0.004  # seconds between two looks at a thread that cannot be terminated where it is
 LOCK_WAIT = 0.1  # seconds; a source that lists its input may hold the lock longer
@@ -135,7 +135,7 @@ def _in_sink(frames: Sequence[str]) -> bool:
 def stop_at_boundary(
     query: StreamingQuery,
     files: HadoopFiles,
-    internals: Internals | None,
+    internals: Internals,
     *,
     deadline: float | None = None,
     on_wait: Callable[[str], None] | None = None,
@@ -150,27 +150,18 @@ def stop_at_boundary(
     :raises QueryFailed: the query failed with its own error, or the pending batch did when it was run again.
     :raises BoundaryTimeout: the batch did not end in time; the query keeps running, unchanged.
     :raises NoBoundary: the query runs no micro-batches; nothing was done to it.
-    :raises NotAtBoundary: a batch is pending and there is no `finish_pending`, or the query's checkpoint is
-        unknown.
+    :raises NotAtBoundary: a batch is pending and there is no `finish_pending`.
     """
     begun = time.monotonic()
-    if internals is None:
-        root = checkpoint_root(query)
-        query.stop()
-        how = How.BETWEEN
-    else:
-        execution = internals.execution(query)
-        if not execution.runs_micro_batches:
-            raise NoBoundary(
-                f"query {query.name or query.id} uses {execution.trigger}, which runs no micro-batches",
-                remedy="Use processingTime or availableNow",
-            )
-        root = execution.checkpoint_root
-        how = end(query, execution, deadline, on_wait)
+    execution = internals.execution(query)
+    if not execution.runs_micro_batches:
+        raise NoBoundary(
+            f"query {query.name or query.id} uses {execution.trigger}, which runs no micro-batches",
+            remedy="Use processingTime or availableNow",
+        )
+    how = end(query, execution, deadline, on_wait)
     raise_failure(query)
-    if root is None:
-        raise NotAtBoundary(f"query {query.id} was stopped, but not where its checkpoint is known")
-    directory = CheckpointDir(files, root)
+    directory = CheckpointDir(files, execution.checkpoint_root)
     try:
         batch = directory.boundary()
     except NotAtBoundary:

@@ -11,8 +11,8 @@ from .internals import Internals
 
 @dataclass(frozen=True)
 class Engine:
-    """What all runs of one Spark session share. `internals` is None if the Spark version is unknown."""
+    """What all runs of one Spark session share."""
 
     files: HadoopFiles
-    internals: Internals | None
+    internals: Internals
     jvm: Any

@@ -18,7 +18,7 @@ class FileManagerUnfit(StreamJobError):
     reason: ClassVar[str] = "FileManagerUnfit"
 
 
-def refuse_unfit(spark: SparkSession, internals: Internals | None, query: str, *folders: str) -> None:
+def refuse_unfit(spark: SparkSession, internals: Internals, query: str, *folders: str) -> None:
     """Check that the chosen file manager can be created for all folders. Does nothing if the user chose none.
 
     :param folders: that of the query's checkpoint, and that of its file sink, whose log the same manager
@@ -27,7 +27,7 @@ def refuse_unfit(spark: SparkSession, internals: Internals | None, query: str, *
         helps.
     """
     chosen = spark.conf.get(FILE_MANAGER, None)
-    if chosen is None or internals is None:
+    if chosen is None:
         return
     for folder in folders:
         try:

@@ -329,11 +329,3 @@ def field(owner: Any, name: str) -> Any:
     field = owner.getClass().getDeclaredField(name)
     field.setAccessible(True)
     return field
-
-
-def checkpoint_root(query: StreamingQuery) -> str | None:
-    """The URI of a query's checkpoint directory on an unknown Spark version; None if it cannot be found."""
-    try:
-        return str(query._jsq.streamingQuery().resolvedCheckpointRoot())
-    except Py4JError:
-        return None

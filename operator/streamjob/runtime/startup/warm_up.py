@@ -93,10 +93,8 @@ def _scratch(files: HadoopFiles, config: DriverConfig) -> Iterator[str]:
 def _refuse_unfit(writer: DataStreamWriter, engine: Engine) -> None:
     """Check that nobody notices if the query reads its last batch again.
 
-    :raises NotWarmedUp: a source may do more than read, or this Spark is unknown.
+    :raises NotWarmedUp: a source may do more than read.
     """
-    if engine.internals is None:
-        raise NotWarmedUp("this version of Spark is unknown")
     for source in sources_of(writer) or ():
         if source.kind is None and source.name.lower() not in READS_ONLY:
             raise NotWarmedUp(f"reading {source.name} again may not be without effect")
@@ -144,7 +142,6 @@ def _run(writer: DataStreamWriter, said: Written, engine: Engine, scratch: str, 
     :raises NotWarmedUp: it does not end in time.
     :raises PySparkException: it fails.
     """
-    assert engine.internals is not None
     engine.files.delete(f"{scratch}/commits/{batch}")
     began = time.monotonic()
     query: Any = engine.internals.start_without_sink(frame_of(writer), said.mode or "append", scratch)

@@ -89,7 +89,6 @@ def test_java_on_the_path(tmp_path: Path) -> None:
         ("11.0.25", "4.1.4", False),
         ("1.8.0_432", "4.0.0", False),
         ("1.8.0_432", "3.5.9", True),
-        ("11.0.25", "9.9.9", False),
         (None, "4.1.4", True),
     ],
 )

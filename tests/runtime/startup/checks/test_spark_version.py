@@ -31,11 +31,10 @@ class Checkpoint:
             endpoints.note(CheckpointDir(self.files, f"file:{self.folder}"), ends)
         return self
 
-    def read_by(self, spark: str, *, known: bool = True) -> list[str]:
+    def read_by(self, spark: str) -> list[str]:
         """:returns: the warnings."""
         self.files.spark = SimpleNamespace(version=spark)
-        traits = BY_VERSION[".".join(spark.split(".")[:2])] if known else None
-        internals: Any = SimpleNamespace(traits=traits) if traits else None
+        internals: Any = SimpleNamespace(traits=BY_VERSION[".".join(spark.split(".")[:2])])
         found = refuse_newer(
             CheckpointDir(self.files, f"file:{self.folder}"), Engine(self.files, internals, None)
         )
@@ -82,7 +81,3 @@ def test_a_directory_without_a_note_is_refused_by_its_logs_alone(checkpoint: Che
     checkpoint.written(None, offsets=2)
     with pytest.raises(CheckpointOfNewerSpark, match="a newer Spark wrote"):
         checkpoint.read_by("4.0.5")
-
-
-def test_a_spark_that_failed_the_probe_is_only_warned_of(checkpoint: Checkpoint) -> None:
-    assert len(checkpoint.written("4.3.0", offsets=2).read_by("4.1.4", known=False)) == 1

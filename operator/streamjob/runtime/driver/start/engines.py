@@ -8,39 +8,27 @@ from typing import Any
 
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from ....protocol.messages.driver_status import Problem
 from ....storage.hadoop import HadoopFiles
 from ...spark.engine import Engine
 from ...spark.handles import jvm, query_manager, session_of
-from ...spark.versions.choose import Chooser
+from ...spark.versions.choose import internals_of
 
 
 class Engines:
     """Thread-safe.
 
     :param on_first: called with the first engine, before anything runs in its session.
-    :param warn: adds a warning for the user to the status.
-    :param allow_unknown_spark: see `DriverConfig`.
     """
 
-    def __init__(
-        self,
-        on_first: Callable[[Engine], None],
-        warn: Callable[[Problem], None],
-        *,
-        allow_unknown_spark: bool,
-    ) -> None:
+    def __init__(self, on_first: Callable[[Engine], None]) -> None:
         self._on_first = on_first
-        self._warn = warn
-        self._chooser = Chooser(allow_unknown=allow_unknown_spark)
         self._lock = threading.Lock()
         self._known: dict[Any, Engine] = {}  # by the JVM's StreamingQueryManager, one for each session
 
     def of(self, writer: DataStreamWriter) -> Engine:
         """The engine of the session that the writer's query starts in.
 
-        :raises SparkTooOld: as `Chooser.internals`.
-        :raises SparkUnknown: as `Chooser.internals`.
+        :raises SparkUnknown: as `internals_of`.
         """
         with self._lock:
             manager = query_manager(writer)
@@ -48,11 +36,9 @@ class Engines:
                 if known == manager:
                     return engine
             spark = session_of(writer)
-            engine = Engine(HadoopFiles(spark), self._chooser.internals(spark), jvm(spark))
+            engine = Engine(HadoopFiles(spark), internals_of(spark), jvm(spark))
             if not self._known:
                 self._on_first(engine)
-                if self._chooser.warning is not None:
-                    self._warn(self._chooser.warning)
             self._known[manager] = engine
             return engine
 

@@ -85,7 +85,7 @@ class Starter:
         self._coordinator = loop.coordinator
         self._stages = loop.stages
         self._points = loop.work.restore_points
-        self.engines = Engines(job.first_engine, job.warn, allow_unknown_spark=job.config.allow_unknown_spark)
+        self.engines = Engines(job.first_engine)
         self.connections = Connections(loop.stages)
         self._claims = Claims(loop.stages)
         self._observed_writes = ObservedWrites(loop, self.connections)

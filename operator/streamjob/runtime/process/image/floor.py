@@ -12,7 +12,7 @@ import pyspark
 
 from ....jvm.spark_home import spark_home
 from ....protocol.errors import StreamJobError
-from ...spark.versions.table import java_of, line, refuse_too_old
+from ...spark.versions.table import known, line
 from .. import config, termination_log
 
 
@@ -43,7 +43,7 @@ def refuse_image(*, in_pod: bool) -> None:
     :raises StreamJobError: one of them is missing, too old, or does not fit the others.
     """
     try:
-        refuse_too_old(pyspark.__version__)
+        known(pyspark.__version__)
         home = spark_home()
         refuse_spark(pyspark.__version__, home)
         if home is None or not has_own_environment(home, os.environ):
@@ -95,7 +95,7 @@ def refuse_java(version: str, environment: Mapping[str, str]) -> None:
     :raises JavaMissing: it finds none.
     :raises JavaTooOld: it says that it is too old. A Java that does not say its version is not refused.
     """
-    needed = java_of(version)
+    needed = known(version).java
     remedy = f"<Image-with> Java {needed} or newer, or set JAVA_HOME to its folder"
     home = environment.get("JAVA_HOME")
     java = shutil.which(f"{home}/bin/java") if home else shutil.which("java", path=environment.get("PATH"))

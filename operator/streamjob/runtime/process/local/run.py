@@ -55,7 +55,6 @@ def run(
     *,
     drain: bool,
     handover: bool = False,
-    allow_unknown_spark: bool = False,
     ui: bool = False,
 ) -> int:
     """Run the script until its job ends.
@@ -79,7 +78,6 @@ def run(
             remedy="Choose another --state for --restore",
         )
     settings = settings_for(application, place, index, begin, drain=drain)
-    settings = replace(settings, allow_unknown_spark=allow_unknown_spark)
     if not prepared:
         refuse_if_over(settings.restore)  # before the script does anything
     if prepared:

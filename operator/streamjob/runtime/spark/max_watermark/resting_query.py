@@ -49,7 +49,7 @@ RESTING = (Place.SLEEPING, Place.NEXT)  # NEXT: it waits for the lock
 def come_to_rest(
     query: StreamingQuery,
     directory: CheckpointDir,
-    internals: Internals | None,
+    internals: Internals,
     *,
     on_wait: Callable[[str], None],
 ) -> RestingQuery | None:
@@ -58,7 +58,7 @@ def come_to_rest(
     :param on_wait: called with a text when a batch has to be waited for.
     :returns: None if the query cannot be drained in place; it then has ended, or runs on, unchanged.
     """
-    if internals is None or not internals.traits.drains_in_place or not _evicts_only(query, directory):
+    if not internals.traits.drains_in_place or not _evicts_only(query, directory):
         return None
     execution = internals.execution(query)
     resting = RestingQuery(query, execution, directory, internals)

@@ -34,13 +34,13 @@ _FILE = re.compile(r"(\d+)/(\d+)/(?:([^/]+)/)?(\d+)\.(changelog|zip)")
 
 
 def upload_snapshots(
-    query: StreamingQuery, directory: CheckpointDir, internals: Internals | None, seconds: float = SECONDS
+    query: StreamingQuery, directory: CheckpointDir, internals: Internals, seconds: float = SECONDS
 ) -> None:
     """Upload the snapshots of a query that has ended at a boundary.
 
     Never fails, and waits no longer than `seconds`. Without a snapshot, the next driver starts slower.
     """
-    if internals is None or not internals.traits.snapshots_at_rest:
+    if not internals.traits.snapshots_at_rest:
         return
     until = time.monotonic() + seconds
     thread = _start(lambda: _upload(query, directory, internals, until), directory)

@@ -1,5 +1,5 @@
 """What differs between versions of Spark, and which of them a session runs.
 
 `table` holds every difference that the runtime knows of. No other module compares versions. A version that is
-not in the table is probed (`probe`) before the first query starts; `choose` decides.
+not in the table is refused before the script begins.
 """

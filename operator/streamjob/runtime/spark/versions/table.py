@@ -20,6 +20,12 @@ class SparkTooOld(StreamJobError):
     reason: ClassVar[str] = "SparkTooOld"
 
 
+class SparkUnknown(StreamJobError):
+    """Nobody has read the code of this Spark that a stop at a boundary and a drain rely on."""
+
+    reason: ClassVar[str] = "SparkUnknown"
+
+
 @dataclass(frozen=True)
 class Traits:
     """How one version of Spark differs from the others. Names are those of Spark's classes and methods.
@@ -94,23 +100,21 @@ def order(version: str) -> tuple[int, ...]:
     return tuple(map(int, parts)) if all(p.isdigit() for p in parts) else ()
 
 
-def java_of(version: str) -> int:
-    """The oldest Java that a version of Spark runs on; for an unknown one that of the newest known."""
-    return BY_VERSION.get(line(version), _4_2).java
+def known(version: str) -> Traits:
+    """What is known of a version of Spark or pyspark. A new patch release of a known line is known.
 
-
-def names() -> str:
-    """The known versions, in one line."""
-    return ", ".join(BY_VERSION)
-
-
-def refuse_too_old(version: str) -> None:
-    """Check that a version of Spark or pyspark is not older than OLDEST.
-
-    :raises SparkTooOld: it is.
+    :raises SparkTooOld: it is older than OLDEST.
+    :raises SparkUnknown: it is not in the table.
     """
     if order(version) and order(version) < order(OLDEST):
         raise SparkTooOld(
             f"this is Spark {version}, and StreamJob needs Spark {OLDEST} or newer",
-            remedy=f"<Image-with> one of Spark {names()}",
+            remedy=f"<Image-with> one of Spark {', '.join(BY_VERSION)}",
         )
+    if (traits := BY_VERSION.get(line(version))) is None:
+        oldest, *_, newest = BY_VERSION
+        raise SparkUnknown(
+            f"this is Spark {version}, StreamJob knows {oldest} to {newest}",
+            remedy="Use the newest StreamJob, or an older image",
+        )
+    return traits

@@ -34,9 +34,8 @@ def refuse_newer(directory: CheckpointDir, engine: Engine) -> list[Problem]:
     spark = engine.files.spark.version
     noted = endpoints.noted(directory)
     writer = noted.spark if noted is not None else None
-    traits = engine.internals.traits if engine.internals is not None else None
-    logs = (("offsets", traits.offset_log), ("commits", traits.commit_log)) if traits is not None else ()
-    for name, readable in logs:
+    traits = engine.internals.traits
+    for name, readable in (("offsets", traits.offset_log), ("commits", traits.commit_log)):
         newest = max(directory.batches(name), default=None)
         found = directory.log_version(name, newest) if newest is not None else 0
         if found > readable:
