@@ -48,7 +48,6 @@ test: ready-to-test ## Run the tests that every commit must pass, end to end on 
 .PHONY: test-all
 test-all: SPARKS = $(OTHER_SPARKS)
 test-all: ready-to-test ## Run every test in every combination (two hours)
-	@dev/bootstrap.sh hudi
 	@dev/test.sh all
 
 .PHONY: ready-to-test

@@ -6,15 +6,14 @@
 #     dev/bootstrap.sh spark35     .venv-spark35  the same with Spark 3.5, for the Spark tests; also spark40, spark42, spark43
 #     dev/bootstrap.sh node        Node and npm, which build the page
 #     dev/bootstrap.sh servers     what tests on this machine talk to: PostgreSQL, Kafka, S3, and Spark's connectors for them
-#     dev/bootstrap.sh hudi        Apache Hudi for Spark 3.5, which only `make test-all` needs
 set -eu
 cd "$(dirname "$0")/.."
 
 case "${1:-main}" in
-    packages | servers | node | hudi) venv='' lock='' ;;
+    packages | servers | node) venv='' lock='' ;;
     main) venv=.venv lock=requirements/dev.lock ;;
     spark35 | spark40 | spark42 | spark43) venv=.venv-$1 lock=requirements/$1.lock ;;
-    *) echo "bootstrap: unknown environment '$1' (packages, node, main, spark35, spark40, spark42, spark43, servers or hudi)" >&2; exit 2 ;;
+    *) echo "bootstrap: unknown environment '$1' (packages, node, main, spark35, spark40, spark42, spark43 or servers)" >&2; exit 2 ;;
 esac
 
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/streamjob"
@@ -72,10 +71,6 @@ fetch() {
 if [ "${1:-main}" = node ]; then
     # The page is bundled by a program of its own (esbuild), so any Node that is maintained will do.
     command -v npm >/dev/null 2>&1 || need "the page is built with Node" nodejs npm
-    exit 0
-fi
-if [ "${1:-main}" = hudi ]; then
-    fetch jars-hudi "Apache Hudi for Spark 3.5, 80 MB" dev/tables/hudi.xml 3.5
     exit 0
 fi
 if [ "${1:-main}" = servers ]; then

@@ -80,9 +80,6 @@ for spark in $others; do
     echo "Tests that depend on Spark's version, with $spark"
     files=$by_version
     [ "$spark" != spark40 ] || files=tests/spark
-    # Of these, Apache Hudi exists for Spark 3.5 alone.
-    [ "$spark" != spark35 ] || [ "${1:-}" != all ] || files="$files tests/spark/test_tables.py tests/spark/test_table_schemas.py
-        tests/spark/test_table_writers.py"
     run .venv-$spark/bin/python -m pytest -n 2 --dist worksteal --junitxml=$timings/$spark.xml -m "not any_spark and not impatient$quick$few" $files
 done
 echo "All tests that need no cluster, with Spark 4.1"

@@ -30,7 +30,7 @@ PARTITIONS, COMMITS = 16, 50  # of the topic; of the Delta table, behind the que
 SAMPLES, WARM = 20, 5  # measurements of each run, and those before them that do not count
 SETTINGS = {
     **FAST,
-    "spark.jars": f"{CONNECTORS},{jars(('delta',))}",
+    "spark.jars": f"{CONNECTORS},{jars()}",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "2",

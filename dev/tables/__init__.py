@@ -1,8 +1,6 @@
-"""Delta Lake, Apache Iceberg and Apache Hudi for tests: their jars for each line of Spark."""
+"""Delta Lake and Apache Iceberg for tests: their jars for each line of Spark."""
 
 from __future__ import annotations
-
-from collections.abc import Collection
 
 import pyspark
 
@@ -10,7 +8,7 @@ from dev.cluster.layout import cache_folder
 
 LINE = ".".join(pyspark.__version__.split(".")[:2])
 FORMATS = {
-    "3.5": ("delta", "iceberg", "hudi"),
+    "3.5": ("delta", "iceberg"),
     "4.0": ("delta", "iceberg"),
     "4.1": ("delta", "iceberg"),
     "4.2": ("delta",),
@@ -22,20 +20,12 @@ def formats() -> tuple[str, ...]:
     return FORMATS.get(LINE, ())
 
 
-def together() -> list[tuple[str, ...]]:
-    """The same, by those that one session can have: Delta and Hudi both replace Spark's own catalog."""
-    others = tuple(form for form in formats() if form != "hudi")
-    return [those for those in (others, ("hudi",)) if set(those) & set(formats())]
-
-
-def jars(those: Collection[str]) -> str:
+def jars() -> str:
     """For spark.jars.
 
-    :param those: formats, as in `together`.
     :raises FileNotFoundError: they are missing.
     """
-    folder, step = ("jars-hudi", "hudi") if "hudi" in those else ("jars-tables", "servers")
-    found = sorted(map(str, (cache_folder() / folder / LINE).glob("*.jar")))
+    found = sorted(map(str, (cache_folder() / "jars-tables" / LINE).glob("*.jar")))
     if not found:
-        raise FileNotFoundError(f"no {', '.join(those)} for Spark {LINE}: run dev/bootstrap.sh {step}")
+        raise FileNotFoundError(f"no {', '.join(formats())} for Spark {LINE}: run dev/bootstrap.sh servers")
     return ",".join(found)

@@ -6,25 +6,24 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from dev.localdriver import FAST
-from dev.tables import jars, together
+from dev.tables import formats, jars
 
 from .apps import environment
 
 EXTENSIONS = {
     "delta": "io.delta.sql.DeltaSparkSessionExtension",
     "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-    "hudi": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
 }
 
 
-def settings(home: Path, those: Collection[str]) -> dict[str, str]:
-    """What a session needs for tables of some formats. The Iceberg catalog `ice-lake` lies below `home`."""
-    found = {"spark.jars": jars(those), "spark.sql.extensions": ",".join(EXTENSIONS[form] for form in those)}
+def settings(home: Path) -> dict[str, str]:
+    """What a session needs for tables of all formats. The Iceberg catalog `ice-lake` lies below `home`."""
+    those = formats()
+    found = {"spark.jars": jars(), "spark.sql.extensions": ",".join(EXTENSIONS[form] for form in those)}
     if "delta" in those:
         found |= {
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -37,20 +36,13 @@ def settings(home: Path, those: Collection[str]) -> dict[str, str]:
             "spark.sql.catalog.ice-lake.warehouse": str(home / "ice"),
             "spark.sql.catalog.ice-lake.cache-enabled": "false",
         }
-    if "hudi" in those:
-        found |= {
-            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
-            "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
-            "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
-        }
     return found
 
 
 class Lake:
     """A table of a test, and a plain PySpark session beside the job.
 
-    A table is named as a script does it: by a path for Delta and Hudi, by a name for Iceberg. A Hudi table is
-    made by the first batch.
+    A table is named as a script does it: by a path for Delta, by a name for Iceberg.
 
     :ivar table: as a script names it.
     :ivar name: as SQL names it.
@@ -63,7 +55,7 @@ class Lake:
         self.table = self.named("table")
         self.name = self.in_sql(self.table)
         self.shown = "`ice-lake`.`db`.`table`" if form == "iceberg" else self.table
-        self.settings = settings(home, next(those for those in together() if form in those))
+        self.settings = settings(home)
         conf = {**FAST, **self.settings, "spark.ui.showConsoleProgress": "false"}
         self._log = (home / "lake.log").open("w")
         self._process = subprocess.Popen(
@@ -81,30 +73,15 @@ class Lake:
         return f"`ice-lake`.db.{name}" if self.format == "iceberg" else str(self.home / name)
 
     def in_sql(self, table: str, form: str | None = None) -> str:
-        """The name of a table in SQL. Of a Hudi table only if it `is_there`.
+        """The name of a table in SQL.
 
         :param form: another format than the lake's.
         """
-        form = form or self.format
-        if form == "hudi":
-            return f"lake_{Path(table).name}"
-        return f"delta.`{table}`" if form == "delta" else table
+        return f"delta.`{table}`" if (form or self.format) == "delta" else table
 
     def create(self, table: str, form: str | None = None) -> None:
         form = form or self.format
-        if form != "hudi":
-            self.sql(f"CREATE TABLE {self.in_sql(table, form)} (v BIGINT) USING {form}")
-
-    def is_there(self, table: str, form: str | None = None) -> bool:
-        """False if the table is yet to be made. Makes the session see the newest state of a Hudi table."""
-        if (form or self.format) != "hudi":
-            return True
-        if not instants(Path(table)):
-            return False
-        name = self.in_sql(table, "hudi")
-        self.sql(f"CREATE TABLE IF NOT EXISTS {name} USING hudi LOCATION '{table}'")
-        self.sql(f"REFRESH TABLE {name}")
-        return True
+        self.sql(f"CREATE TABLE {self.in_sql(table, form)} (v BIGINT) USING {form}")
 
     def drop(self) -> None:
         if self.format == "iceberg":
@@ -120,8 +97,6 @@ class Lake:
             if self.format == "iceberg"
             else f'.format("{self.format}").start("{table}")'
         )
-        if self.format == "hudi":
-            options += '.option("hoodie.table.name", "lake")'
         return f'.writeStream.queryName("lake").trigger(**OFTEN){options}{end}'
 
     def sql(self, text: str) -> list[list[Any]]:
@@ -137,33 +112,24 @@ class Lake:
 
     def insert(self, value: int) -> None:
         """As somebody else."""
-        assert self.is_there(self.table)
         self.sql(f"INSERT INTO {self.name} VALUES ({value})")
 
     def values(self, table: str | None = None) -> list[int]:
         table = table or self.table
-        if not self.is_there(table):
-            return []
         return [value for (value,) in self.sql(f"SELECT v FROM {self.in_sql(table)} ORDER BY v")]
 
     def version_with(self, rows: int) -> int:
         """The version that the table had with so many rows, each in a commit of its own."""
         if self.format == "delta":
             return rows  # version 0 made the table
-        if self.format == "hudi":
-            return instants(Path(self.table))[rows - 1]
         text = f"SELECT snapshot_id FROM {self.name}.snapshots ORDER BY committed_at LIMIT {rows}"
         return int(self.sql(text)[-1][0])
 
     def back_to(self, version: int) -> None:
         if self.format == "delta":
             self.sql(f"RESTORE TABLE {self.name} TO VERSION AS OF {version}")
-        elif self.format == "iceberg":
-            self.sql(f"CALL `ice-lake`.system.rollback_to_snapshot('db.table', {version})")
         else:
-            for instant in reversed(instants(Path(self.table))):
-                if instant > version:
-                    self.sql(f"CALL rollback_to_instant(table => '{self.name}', instant_time => '{instant}')")
+            self.sql(f"CALL `ice-lake`.system.rollback_to_snapshot('db.table', {version})")
 
     def close(self) -> None:
         assert self._process.stdin is not None
@@ -179,9 +145,3 @@ class Lake:
         line = self._process.stdout.readline()
         assert line, (self.home / "lake.log").read_text()[-3000:]
         return json.loads(line)
-
-
-def instants(table: Path) -> list[int]:
-    """The times of a Hudi table's commits, oldest first."""
-    found = (file.name.partition("_")[0] for file in (table / ".hoodie" / "timeline").glob("*_*.commit"))
-    return sorted(map(int, found))

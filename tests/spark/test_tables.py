@@ -32,12 +32,10 @@ pytestmark = [
 ROLLBACK = {
     "delta": "RESTORE TABLE",
     "iceberg": "rollback_to_snapshot",
-    "hudi": "rollback_to_savepoint",
 }
 
 
-# The gate has no jar of Hudi.
-@pytest.fixture(params=[pytest.param(f, marks=[pytest.mark.slow] if f == "hudi" else []) for f in formats()])
+@pytest.fixture(params=formats())
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lake]:
     made = Lake(tmp_path, request.param)
     yield made
@@ -211,7 +209,7 @@ def test_a_table_that_was_brought_back_is_refused(lake: Lake, script: Script) ->
     feed(script, 0, 4)
     with run(lake, script) as driver:
         await_values(lake, driver, 4)
-        savepoint = driver.finish(Mode.STOP).savepoint
+        driver.finish(Mode.STOP)
     older = lake.version_with(2)
     lake.insert(100)
     lake.back_to(older)
@@ -220,14 +218,6 @@ def test_a_table_that_was_brought_back_is_refused(lake: Lake, script: Script) ->
     assert "no longer has the batches 2 to 3 of query 'lake'" in message
     assert lake.shown in message
     feed(script, 4, 5)
-    if lake.format == "hudi":  # it keeps nothing of what was taken back
-        assert remedy.startswith("If their rows are needed: make a new StreamJob")
-        assert "If they are not, make one with the latest savepoint" in remedy
-        with another_job(lake, script, lake.table, savepoint) as driver:
-            await_values(lake, driver, 3)
-            driver.finish(Mode.STOP)
-        assert lake.values() == [0, 1, 4]
-        return
     lake.sql(remedy[remedy.index(": ") + 2 : remedy.index(", or make")])
     lake.insert(101)
     stopped(lake, script, 6, refused)
@@ -236,8 +226,6 @@ def test_a_table_that_was_brought_back_is_refused(lake: Lake, script: Script) ->
 
 @pytest.mark.slow
 def test_a_table_with_another_schema_is_refused_before_a_batch_is_planned(lake: Lake, script: Script) -> None:
-    if lake.format == "hudi":
-        pytest.skip("see test_table_writers.py: Hudi adds columns by itself")
     feed(script, 0, 2)
     driver = stopped(lake, script, 2)
     if lake.format == "delta":

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # Hudi's libraries print warnings
+    os.dup2(2, 1)  # libraries print warnings
     builder = SparkSession.builder
     for key, value in json.loads(sys.argv[1]).items():
         builder = builder.config(key, value)
@@ -37,8 +37,6 @@ def answer(spark: SparkSession, command: dict[str, Any]) -> object:
     )
     writer = rows.json(command["from"]).select("v").writeStream.option("checkpointLocation", command["at"])
     writer = writer.format(command["run"]).trigger(availableNow=True)
-    if command["run"] == "hudi":
-        writer = writer.option("hoodie.table.name", "lake")
     table = command["table"]
     query = writer.toTable(table) if command["run"] == "iceberg" else writer.start(table)
     query.awaitTermination()

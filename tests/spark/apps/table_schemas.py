@@ -13,15 +13,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from streamjob.runtime.spark.tables.delta import DeltaTable
-from streamjob.runtime.spark.tables.hudi import HudiTable
 from streamjob.runtime.spark.tables.iceberg import IcebergTable
 from streamjob.runtime.spark.tables.table import Table
-from tests.spark.lakes import instants
-
-HUDI = {  # otherwise it tries three times, and then ends the JVM
-    "hoodie.datasource.write.streaming.retry.count": "1",
-    "hoodie.datasource.write.streaming.ignore.failed.batch": "true",
-}
 
 
 def main() -> None:
@@ -38,24 +31,15 @@ def main() -> None:
         table: Table = IcebergTable(spark, f"`ice-lake`.db.t{number}")
         if form == "delta":
             table = DeltaTable(spark, f"delta.`{folder}`", f"{folder}")
-        elif form == "hudi":
-            table = HudiTable(spark, f"t{number}", f"{folder}", {})
-        if form == "hudi":  # without a commit, it would take all columns
-            nothing = spark.createDataFrame([], columns).write.format("hudi").mode("append")
-            nothing.option("hoodie.table.name", f"t{number}").save(f"{folder}")
-        else:
-            spark.sql(f"CREATE TABLE {table.name} ({columns}) USING {form}")
+        spark.sql(f"CREATE TABLE {table.name} ({columns}) USING {form}")
         rows = spark.readStream.schema("v long, k string").json(str(home / "in")).selectExpr(*query)
         unfit = table.unfit(rows, {})
         writer = rows.writeStream.format(form).trigger(availableNow=True)
         writer = writer.option("checkpointLocation", f"{home}/checkpoints/{number}")
-        if form == "hudi":
-            writer = writer.options(**HUDI, **{"hoodie.table.name": f"t{number}"})
         failed = False
         try:
             started = writer.toTable(table.name) if form == "iceberg" else writer.start(f"{folder}")
             started.awaitTermination()
-            failed = form == "hudi" and len(instants(folder)) == 1
         except StreamingQueryException:
             failed = True
         found = {"format": form, "table": columns, "query": query, "unfit": unfit, "failed": failed}

@@ -77,14 +77,13 @@ class Begun:
 
 @dataclass(frozen=True)
 class TableVersion:
-    """The table in Delta, Iceberg or Hudi that a task writes to, as of the task's batch.
+    """The table in Delta or Iceberg that a task writes to, as of the task's batch.
 
     :param stage: uid of the task's stage.
     :param task: its index.
-    :param format: `delta`, `iceberg` or `hudi`.
+    :param format: `delta` or `iceberg`.
     :param name: as SQL takes it.
-    :param version: since the commit of the batch: of Delta the version, of Iceberg the snapshot's id, of Hudi
-        the commit's time.
+    :param version: since the commit of the batch: of Delta the version, of Iceberg the snapshot's id.
     """
 
     stage: str

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from ...jvm.errors import one_line
 from ...protocol.formats.manifest import TableVersion
 from ...protocol.formats.records import CheckpointRecord
-from ..spark.tables.find import MissingTable
+from ..spark.tables.find import MissingTable, OtherTable
 from ..spark.tables.table import NEWEST
 from .task import Stage
 
@@ -34,7 +34,7 @@ def table_versions(stages: Collection[Stage], record: CheckpointRecord) -> tuple
 def _version(stage: Stage, batch: int | None) -> TableVersion | None:
     try:
         table, query_id = stage.find_table(), stage.directory.query_id()
-        if table is None or isinstance(table, MissingTable) or query_id is None or batch is None:
+        if table is None or isinstance(table, MissingTable | OtherTable) or query_id is None or batch is None:
             return None
         commits = table.commits(query_id, NEWEST)
     except (PySparkException, Py4JError) as e:

@@ -116,7 +116,6 @@ class Stage:
         self._caught_up: StreamingQuery | None = None  # ran after it, see `catch_up`
         self._resting: RestingQuery | None = None  # see `rest_at_boundary`
         self.find_table: FindTable = lambda: None  # see `tables.find.table_written`
-        self.shared_by: str | None = None  # see `tables.table.Table`
         self.jsq: Any = None  # the JVM's query behind the script's query object
         self.manager = manager
         self.exhausts = exhausts

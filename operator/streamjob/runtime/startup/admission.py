@@ -79,7 +79,6 @@ class Entry:
     :param ends: what the query reads and writes, None if that is not fully known.
     :param volatile: the query reads a socket or writes to Spark's memory sink, so no other run can continue
         it to flush it. Without a checkpointLocation of its own, each run starts from nothing.
-    :param shared_by: see `Table`. None also for a query that writes to no table.
     """
 
     directory: CheckpointDir
@@ -91,7 +90,6 @@ class Entry:
     warnings: tuple[Problem, ...] = ()
     ends: NotedEnds | None = None
     volatile: bool = False
-    shared_by: str | None = None
 
 
 def enter(
@@ -194,7 +192,6 @@ def enter(
         ),
         going.ends,
         volatile,
-        table.shared_by if table is not None else None,
     )
 
 

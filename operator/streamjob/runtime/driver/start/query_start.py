@@ -219,8 +219,6 @@ class Starter:
         with self._loop.lock:
             self._coordinator.refuse_start(task, upstream, drained=entry.drained or entry.finished)
         self._job.warn(*entry.warnings)
-        shared_by = before.shared_by if before else entry.shared_by
-        neighbours.refuse_one_writer(name, found.sink, shared_by, list(self._stages.values()))
         transactions = transactions_of(self._config, name, said, list(self._stages.values()), self._job.warn)
         stage = Stage(
             name,
@@ -245,7 +243,6 @@ class Starter:
         if said.each_batch is not None:
             said.each_batch.interrupted = stage.interrupted
         stage.find_table = functools.partial(table_written, writer, said, engine.files.qualify)
-        stage.shared_by = shared_by
         stage.sharded, stage.volatile = sharded is not None, entry.volatile
         sources = self.connections.started(upstream)
         neighbours.refuse_unfinished_before_finished(stage, sources, readers)

@@ -30,7 +30,6 @@ class DeltaTable:
     """
 
     format = "delta"
-    shared_by: str | None = None
 
     def __init__(self, spark: SparkSession, name: str, location: str) -> None:
         self.name = name
@@ -41,9 +40,7 @@ class DeltaTable:
     def exists(self) -> bool:
         return bool(self._log().tableExists())
 
-    def skipped_up_to(self, query_id: str | None) -> int | None:
-        if query_id is None:
-            return None
+    def skipped_up_to(self, query_id: str) -> int | None:
         snapshot = _newest(self._log(), jvm(self._spark).scala.Option.empty())
         found = snapshot.transactions().get(query_id)
         return int(found.get()) if found.isDefined() else None

@@ -15,8 +15,6 @@ from ..handles import session_of, table_of
 from ..stream_writer import Written
 from ..target import Target
 from .delta import DeltaTable
-from .hudi import FORMATS as HUDI
-from .hudi import HudiTable
 from .iceberg import IcebergTable
 from .table import Table
 
@@ -26,20 +24,32 @@ class MissingTable:
     """A table that does not exist. The query's first batch makes it.
 
     :param name: as the script names it.
-    :param shared_by: see `Table`.
     """
 
     name: str
-    shared_by: str | None = None
 
 
-FindTable = Callable[[], Table | MissingTable | None]
+@dataclass(frozen=True)
+class OtherTable:
+    """A table in a format that nobody here can read: which batches it has is not known.
+
+    :param name: as the script names it.
+    """
+
+    name: str
+    format: str
+
+
+FindTable = Callable[[], Table | OtherTable | MissingTable | None]
+# Of these, Spark's own file sink keeps a log, or there is nothing that could be asked.
+FILES = ("parquet", "orc", "json", "csv", "text", "xml", "avro", "hive")
+OTHERS = ("hudi", "org.apache.hudi", "paimon")
 
 
 def table_written(
     writer: DataStreamWriter, written: Written, qualify: Callable[[str], str]
-) -> Table | MissingTable | None:
-    """The Delta, Iceberg or Hudi table that a query writes to.
+) -> Table | OtherTable | MissingTable | None:
+    """The table that a query writes to.
 
     :param qualify: makes a path absolute.
     :returns: None if it writes to none, or if that cannot be found out. If a catalog or a jar is missing,
@@ -63,12 +73,12 @@ def table_of_target(
         table = _find(spark, target, found, qualify)
     except (PySparkException, Py4JError, TypeError):
         return None
-    return None if isinstance(table, MissingTable) else table
+    return None if isinstance(table, MissingTable | OtherTable) else table
 
 
 def _find(
     spark: SparkSession, target: Target, found: CatalogTable | None, qualify: Callable[[str], str]
-) -> Table | MissingTable | None:
+) -> Table | OtherTable | MissingTable | None:
     path = target.options.get("path")
     form = (target.format or spark.conf.get("spark.sql.sources.default") or "").lower()
     if target.table is not None:
@@ -80,34 +90,26 @@ def _find(
     if form == "iceberg":
         iceberg = IcebergTable(spark, path)
         return iceberg if iceberg.exists else MissingTable(path)
-    if form in HUDI:
-        hudi = HudiTable(spark, path, qualify(path), target.options)
-        return hudi if hudi.exists else MissingTable(path, hudi.shared_by)
-    return None
+    return OtherTable(path, form) if form in OTHERS else None
 
 
 def _of_catalog(
     spark: SparkSession, found: CatalogTable, form: str, target: Target
-) -> Table | MissingTable | None:
+) -> Table | OtherTable | MissingTable | None:
     assert target.table is not None
     if not spark.catalog.tableExists(found.quoted):
-        # A catalog in memory forgets a table whose files are still there. Delta refuses to make it again,
-        # and Hudi takes it up.
-        if form in HUDI and found.folder is not None:
-            hudi = HudiTable(spark, target.table, found.folder, target.options)
-            return hudi if hudi.exists else MissingTable(target.table, hudi.shared_by)
+        # A catalog in memory forgets a table whose files are still there. Delta refuses to make it again.
         forgotten = form == "delta" and found.folder is not None and _at(spark, found.folder) is not None
         return None if forgotten else MissingTable(target.table)
     rows = spark.sql(f"DESCRIBE TABLE EXTENDED {found.quoted}").collect()
     about = {row.col_name: row.data_type for row in rows}
-    match str(about.get("Provider")).lower():
+    provider = str(about.get("Provider")).lower()
+    match provider:
         case "delta":
             return DeltaTable(spark, found.quoted, about["Location"])
         case "iceberg":
             return IcebergTable(spark, found.quoted)
-        case "hudi":
-            return HudiTable(spark, found.quoted, about["Location"], target.options)
-    return None
+    return None if provider in FILES or provider == "none" else OtherTable(found.quoted, provider)
 
 
 def _at(spark: SparkSession, folder: str) -> DeltaTable | None:

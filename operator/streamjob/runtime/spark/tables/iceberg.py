@@ -30,7 +30,6 @@ class IcebergTable:
     """
 
     format = "iceberg"
-    shared_by: str | None = None
 
     def __init__(self, spark: SparkSession, name: str) -> None:
         self.name = name
@@ -44,9 +43,7 @@ class IcebergTable:
             return False
         return True
 
-    def skipped_up_to(self, query_id: str | None) -> int | None:
-        if query_id is None:
-            return None
+    def skipped_up_to(self, query_id: str) -> int | None:
         return next((c.batch for c in self._commits(query_id)), None)
 
     def commits(self, query_id: str, newest: int | None = None) -> list[Commit]:

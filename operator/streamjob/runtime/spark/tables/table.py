@@ -18,8 +18,7 @@ class Commit:
     """A batch of a streaming query in a table.
 
     :param batch: its number in that query.
-    :param version: of the table, since that commit. Of Delta its number, of Iceberg the snapshot's id, of
-        Hudi the commit's time.
+    :param version: of the table, since that commit. Of Delta its number, of Iceberg the snapshot's id.
     """
 
     batch: int
@@ -32,31 +31,27 @@ class TakenBack:
 
     :param first: the first of them.
     :param last: the last of them.
-    :param redo: the SQL statement that brings them back, or what else has to be done. None: they are lost.
+    :param redo: the SQL statement that brings them back, or what else has to be done.
     """
 
     first: int
     last: int
-    redo: str | None
+    redo: str
 
 
 class Table(Protocol):
     """A table that a query writes to, with the versions that its format keeps.
 
     :ivar name: as SQL takes it.
-    :ivar format: `delta`, `iceberg` or `hudi`.
-    :ivar shared_by: None if the table knows a query by Spark's id of it, which no other query has. Otherwise
-        the option with its value by which it knows the query. All queries with that value are one to it.
+    :ivar format: `delta` or `iceberg`.
     """
 
     name: str
     format: str
-    shared_by: str | None
 
-    def skipped_up_to(self, query_id: str | None) -> int | None:
+    def skipped_up_to(self, query_id: str) -> int | None:
         """The last batch of the query that the table takes for written. It skips that one and all before.
 
-        :param query_id: None for a query that gets a new one.
         :raises PySparkException: the table cannot be read.
         """
 

@@ -129,27 +129,6 @@ def refuse_other_job(theirs: Owner, mine: Owner) -> None:
     )
 
 
-def refuse_one_writer(
-    task: TaskName, sink: Channel | None, shared_by: str | None, stages: Iterable[Stage]
-) -> None:
-    """Check that no other query of the job is one writer with this one to the table that both write to.
-
-    :param sink: where the query writes.
-    :param shared_by: see `Table`. None: the table tells them apart.
-    :raises SinkShared: the table would skip batches of one because of those of the other.
-    """
-    if sink is None or shared_by is None:
-        return
-    for other in stages:
-        if other.task != task.task and other.shared_by == shared_by and other.ends.sink == sink:
-            raise SinkShared(
-                f"queries {other.task!r} and {task.task!r} write to one table with {shared_by}: the table "
-                "takes the batches of one for those of the other, and skips them",
-                remedy=f"Set the option {shared_by.partition('=')[0]} of each query's writer to a value of "
-                "its own, of each shard, too",
-            )
-
-
 def refuse_shared(sink: TransactionalSink, task: TaskName, stages: Iterable[Stage]) -> None:
     """Check that the sink object belongs to one query.
 

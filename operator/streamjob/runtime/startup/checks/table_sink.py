@@ -1,10 +1,9 @@
-"""Checks a table in Delta, Iceberg or Hudi before a query starts: does it fit what the query begins from?
+"""Checks a table in Delta or Iceberg before a query starts: does it fit what the query begins from?
 
 A table skips each batch whose number it has from the same writer. So a query whose table is ahead would lose
 rows. The writer is the query's id, and a restored query has a new one. If the rows behind the savepoint are
-still in the table, they would come twice. To Hudi the writer is an option that stays, also for a query that
-begins from nothing. And if somebody has brought the table back to an older version, the query would not write
-again what it has committed since.
+still in the table, they would come twice. And if somebody has brought the table back to an older version, the
+query would not write again what it has committed since.
 
 What others append, change or delete is their business, as under plain Spark.
 """
@@ -25,7 +24,7 @@ from ....protocol.messages.driver_status import Problem
 from ...spark.checkpoint_dir import CheckpointDir
 from ...spark.sink_log import SinkAhead, SinkBehind, SinkGone
 from ...spark.stream_writer import Written
-from ...spark.tables.find import MissingTable
+from ...spark.tables.find import MissingTable, OtherTable
 from ...spark.tables.table import NEWEST, Commit, Table
 
 log = logging.getLogger("streamjob")
@@ -56,7 +55,7 @@ class Origin:
 
 
 def refuse_unfit_table(
-    name: str, table: Table, written: Written, rows: DataFrame, origin: Origin
+    name: str, table: Table | OtherTable, written: Written, rows: DataFrame, origin: Origin
 ) -> list[Problem]:
     """Check the table against what the query writes and what it begins from.
 
@@ -69,6 +68,10 @@ def refuse_unfit_table(
     :raises SinkAhead: the table has batches that the query would plan again.
     :raises SinkBehind: batches were taken out of the table that the query would not write again.
     """
+    if isinstance(table, OtherTable):
+        if origin.last is None:
+            return []
+        return [_not_checked(f"whether {table.name} ({table.format}) fits query {name!r} is not known")]
     query_id = origin.directory.query_id()
     replaces = (written.mode or "append").lower() == "complete"  # each batch replaces all rows
     try:
@@ -84,9 +87,13 @@ def refuse_unfit_table(
         text = (
             f"whether {table.name} fits query {name!r} and its last batch cannot be found out: {one_line(e)}"
         )
-        log.warning("%s", text)
-        return [Problem("SinkNotChecked", text, "Nothing has to be done if nobody else has run this query")]
+        return [_not_checked(text)]
     return []
+
+
+def _not_checked(text: str) -> Problem:
+    log.warning("%s", text)
+    return Problem("SinkNotChecked", text, "Nothing has to be done if nobody else has run this query")
 
 
 def refuse_gone_table(name: str, table: MissingTable, batch: int, folder: str | None) -> NoReturn:
@@ -105,32 +112,17 @@ def refuse_gone_table(name: str, table: MissingTable, batch: int, folder: str | 
 
 
 def _refuse_skipped(name: str, table: Table, query_id: str | None, origin: Origin) -> None:
-    last = table.skipped_up_to(query_id if origin.batch is None else None)
-    if last is None or last <= (-1 if origin.last is None else origin.last):
+    if query_id is None or origin.batch is not None:
+        return  # it gets an id that the table does not know
+    last = table.skipped_up_to(query_id)
+    there = -1 if origin.last is None else origin.last
+    if last is None or last <= there:
         return
-    lost = f"the table would skip the batches up to {last}, and their rows would be lost"
-    if origin.last is None or query_id is None:
-        option = str(table.shared_by).partition("=")[0]
-        raise SinkAhead(
-            f"{table.name} has the batches up to {last} of a query with {table.shared_by}, and query "
-            f"{name!r}, which has the same, begins with batch 0: {lost}",
-            remedy=f"Set the option {option} of the query's writer to a value of its own. If the job has the "
-            "name of one that has ended, continue that one, or let it write to another table",
-        )
-    if origin.batch is not None:
-        place = "the savepoint"
-        remedy = "Let the query write to another table, or begin"
-    else:
-        place = "its checkpoint directory"
-        remedy = (
-            "Somebody else ran this query, or its directory was set back. Use the newest directory, or "
-            "<new-job>"
-        )
-    shared = f". All queries with {table.shared_by} are one to it" if table.shared_by else ""
     raise SinkAhead(
-        f"{table.name} has the batches up to {last} of query {name!r}, and {place} ends with batch "
-        f"{origin.last}: {lost}{shared}",
-        remedy=f"{remedy}{_after(table, query_id, origin.last)}",
+        f"{table.name} has the batches up to {last} of query {name!r}, and its checkpoint directory ends "
+        f"with batch {there}: the table would skip the batches up to {last}, and their rows would be lost",
+        remedy="Somebody else ran this query, or its directory was set back. Use the newest directory, or "
+        f"<new-job>{_after(table, query_id, there)}",
     )
 
 
@@ -152,11 +144,10 @@ def _refuse_taken_back(name: str, table: Table, query_id: str, committed: int | 
         return
     if (lost := table.taken_back(query_id, there, done)) is None:
         return
-    redo = f"{lost.redo}, or " if lost.redo is not None else ""
     raise SinkBehind(
         f"{table.name} was brought back to an older version: it no longer has the batches "
         f"{lost.first} to {lost.last} of query {name!r}, which would not write them again",
-        remedy=f"If their rows are needed: {redo}<new-job> of batch {there} or before. If they "
+        remedy=f"If their rows are needed: {lost.redo}, or <new-job> of batch {there} or before. If they "
         "are not, do that with the latest savepoint",
     )
 
