@@ -292,7 +292,7 @@ def test_a_timeout_of_the_sink_is_its_failure_and_no_stop(
     ran.processAllAvailable()
     resting = at_rest(ran, job, internals)
     late.set()
-    with pytest.raises(QueryFailed, match=r"failed: .*accept"):
+    with pytest.raises(QueryFailed, match=r"failed: .*Accept timed out"):
         resting.fire()
     assert ran.exception() is not None
     assert job.directory.is_drained(), "the batch is still planned"
