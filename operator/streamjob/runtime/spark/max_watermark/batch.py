@@ -144,7 +144,8 @@ def kept_for_the_clock(task: str, result: DrainResult) -> Problem | None:
         "fired: a drain fires those of event time only"
     )
     remedy = fill(
-        "Nothing, if they only tell that time has passed. To continue with them, <new-job> <and-allow-drained>"
+        "Nothing, if they only tell that time has passed. To continue with them, <new-job> "
+        "<and-allow-drained>"
     )
     log.warning("%s. %s", message, remedy)
     return Problem("ProcessingTimersLeft", message, remedy)
