@@ -89,7 +89,7 @@ class Listener(StreamingQueryListener):
     def onQueryProgress(self, event): pass
     def onQueryIdle(self, event): pass
     def onQueryTerminated(self, event):
-        time.sleep(1)  # longer than the rest of the process takes
+        time.sleep(11)  # longer than anything else that the process waits for
         Path(home, "terminated").touch()
 
 spark.streams.addListener(Listener())

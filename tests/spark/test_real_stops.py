@@ -396,6 +396,42 @@ def test_queries_that_start_while_the_job_drains(spark: SparkSession, tmp_path: 
     assert not files_below(tmp_path / "alone")
 
 
+def test_a_web_server_that_raises_its_signal_again_turns_no_stop_into_a_cancel(tmp_path: Path) -> None:
+    """It shuts down, gives the signal its handler back, and raises it, as uvicorn does."""
+    script = Script(
+        tmp_path,
+        f"""{GATE}
+start("only", read("in").withColumn("v", gated("v")))
+got = []
+before = signal.signal(signal.SIGINT, lambda number, frame: got.append(number))
+while not got:
+    time.sleep(0.02)
+time.sleep(1)
+signal.signal(signal.SIGINT, before)
+signal.raise_signal(signal.SIGINT)
+say("raised", list(map(int, got)))
+time.sleep(1)
+Path(home, "go").touch()
+spark.streams.awaitAnyTermination()
+""",
+    )
+    for minute in range(0, 40, 5):
+        script.feed.minutes(minute, minute + 5)
+    state = tmp_path / "state"
+    with Terminal(state, script.file, arguments=(str(tmp_path),)) as first:
+        eventually((tmp_path / "reached").exists, "the batch in the middle")
+        code, shown = first.interrupt().ended()
+    assert (code, said(first.log)) == (0, ["raised [2]"]), shown
+    record = index(state).latest
+    assert record is not None
+    assert (record.scenario, batches(record), record.savepoint is not None) == (
+        Scenario.STOP,
+        {"only": 3},
+        True,
+    )
+
+
+@pytest.mark.slow
 def test_sigterm_on_a_laptop_is_a_stop_and_the_scripts_handler_runs(tmp_path: Path) -> None:
     """In the middle of a batch, and to the whole process group as systemd sends it."""
     script = Script(

@@ -31,14 +31,16 @@ def test_more_signals_change_nothing() -> None:
 
 
 # What the module takes for the time, so that two signals are as far apart as the test says, however slow the
-# machine is.
+# machine is. A person's signal comes from another process.
 CLOCK = """
-import time
+import subprocess, time
 from types import SimpleNamespace
 from streamjob.runtime.process import signals
 from streamjob.runtime.process.signals import SAME_KEYSTROKE
 clock = [0.0]
 signals.time = SimpleNamespace(monotonic=lambda: clock[-1])
+def press(name="INT"):
+    subprocess.run(["kill", f"-{name}", str(os.getpid())], check=True)
 """
 
 
@@ -47,7 +49,6 @@ def test_a_keystroke_that_is_passed_on_counts_once_and_the_next_one_counts() -> 
     blocking = (
         "again = threading.Event()\n"
         "ours.on(signal.SIGINT, seen.set, again.set)\n"
-        "press = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
         "press(); press(); seen.wait()\n"
         "time.sleep(SAME_KEYSTROKE)\n"
         "assert not again.is_set()\n"
@@ -55,6 +56,54 @@ def test_a_keystroke_that_is_passed_on_counts_once_and_the_next_one_counts() -> 
         "press(); again.wait()"
     )
     assert run(blocking, before=CLOCK) == (0, "saved\n")
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "signal.raise_signal(signal.SIGINT)",
+        "os.kill(os.getpid(), signal.SIGINT)",
+        "os.killpg(os.getpgrp(), signal.SIGINT)",
+        "signal.pthread_kill(threading.get_ident(), signal.SIGINT)",
+        "t = threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGINT)); t.start(); t.join()",
+    ],
+)
+def test_a_signal_that_the_process_raises_itself_is_not_the_second_one_of_a_person(way: str) -> None:
+    """A web server that has shut down raises again what it got. A person's second Ctrl-C still counts."""
+    blocking = (
+        "os.setpgid(0, 0)\n"
+        "got, again = [], threading.Event()\n"
+        "ours.on(signal.SIGINT, seen.set, lambda: (got.append(clock[-1]), again.set()))\n"
+        "before = signal.signal(signal.SIGINT, lambda *_: theirs.set())\n"
+        "press(); seen.wait(); theirs.wait()\n"
+        "clock.append(10.0)\n"
+        "signal.signal(signal.SIGINT, before)\n"
+        f"{way}\n"
+        "clock.append(20.0)\n"
+        "press(); again.wait()\n"
+        "print('counts at', got, flush=True)"
+    )
+    assert run(blocking, signals=0, before=CLOCK) == (0, "counts at [20.0]\nsaved\n")
+
+
+def test_a_signal_that_the_process_raises_itself_counts_as_the_first() -> None:
+    """A script may stop its own job."""
+    blocking = "ours.on(signal.SIGINT, seen.set, theirs.set)\nsignal.raise_signal(signal.SIGINT)\nseen.wait()"
+    assert run(blocking, signals=0) == (0, "saved\n")
+
+
+def test_a_signal_to_another_process_is_none_to_this_one() -> None:
+    """The next one of a person counts."""
+    blocking = (
+        "again = threading.Event()\n"
+        "ours.on(signal.SIGINT, seen.set, again.set)\n"
+        "press(); seen.wait()\n"
+        "child = subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+        "os.kill(child.pid, signal.SIGINT); child.wait()\n"
+        "clock.append(10.0)\n"
+        "press(); again.wait()"
+    )
+    assert run(blocking, signals=0, before=CLOCK) == (0, "saved\n")
 
 
 @pytest.mark.parametrize("handler", ["lambda *_: theirs.set()", "signal.SIG_DFL", "signal.SIG_IGN"])
@@ -97,7 +146,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM, "t
 assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set(), "the parent does not hear signals any more"
 time.sleep(SAME_KEYSTROKE)
 clock.append(SAME_KEYSTROKE)
-os.kill(os.getpid(), signal.SIGTERM)
+press("TERM")
 first.wait()
 print("told twice" if second.wait(SAME_KEYSTROKE) else "told once")
 """

@@ -80,7 +80,6 @@ class Driver:
         )
         self._dead = DeadQueries(self._loop)
         self._script_ended = False
-        self.only_script_left_since: float | None = None  # on the clock of time.monotonic()
         self.requested_at: float | None = None  # on the clock of time.monotonic()
         # Ends the script's main thread where it is, after a stop that another thread of the script waited
         # for.
@@ -298,11 +297,14 @@ class Driver:
         """Whether the job is asked to end, every query has ended, and the script has not."""
         with self._loop.lock:
             left = self._coordinator.request is not None and all(s.over.is_set() for s in self.runs())
-            if not left:
-                self.only_script_left_since = None
-            elif self.only_script_left_since is None:
-                self.only_script_left_since = time.monotonic()
             return left and not self._script_ended
+
+    def ends_queries(self) -> bool:
+        """Whether the job ends its queries, or has ended them: as requested, or because its script has ended.
+
+        It is asked by whoever must not wait, so it takes no lock.
+        """
+        return self._coordinator.terminating or self._coordinator.terminated
 
     @property
     def ending(self) -> bool:

@@ -16,7 +16,8 @@ from ...protocol.messages.driver_status import Problem
 from ..query.task import Stage
 from ..spark.foreach_batch.function import running_batch_function
 from .event_loop import Loop
-from .script.job_stopped import JobStopped
+from .script.job_stopped import job_stopped
+from .script.listeners import Listeners
 from .script.managed_query import ManagedJvmQuery, in_callback
 from .script.sessions import Sessions
 from .script.waits import Waits
@@ -53,6 +54,8 @@ class Job(Protocol):
 
     def runs(self) -> list[Stage]: ...
 
+    def ends_queries(self) -> bool: ...
+
     def settle(self) -> None: ...
 
 
@@ -66,6 +69,7 @@ class ScriptSide:
         self._unstarted = unstarted
         self._waits = waits
         self.sessions = Sessions()
+        self.listeners = Listeners(job.ends_queries)
         self.refused: StreamJobError | None = None  # why the first query that was refused has not started
 
     @property
@@ -96,7 +100,7 @@ class ScriptSide:
         if self._job.stops and self._loop.terminated.is_set():
             if in_callback():  # SystemExit would end py4j's thread, and the JVM would wait for its answer
                 raise JobIsOver("the job has been stopped: no query starts any more")
-            raise JobStopped(0)
+            raise job_stopped()
         try:
             stage = self._starter.start(writer, original, args, kwargs)
         except StreamJobError as e:
@@ -185,13 +189,13 @@ class ScriptSide:
         A stop is not the end of the data. What the script does after its wait must not run as if it were: it
         may delete the input.
 
-        :raises JobStopped: the job was stopped, and this run with it.
+        :raises SystemExit: the job was stopped, and this run with it.
         """
         if stage.stopped_by_request and self._job.stops and not in_callback():
             log.info("stage %s was stopped with the job: its script ends here", stage.task)
             if threading.current_thread() is not threading.main_thread():
                 self._job.end_main_thread()  # first: it may wait for what this thread does on its way out
-            raise JobStopped(0)
+            raise job_stopped()
 
     def _script_waits(self, waited: list[Stage], runs: list[Stage]) -> None:
         """The script waits without a timeout: from now on it counts as having started all its queries.

@@ -18,7 +18,6 @@ from ...jvm.errors import one_line
 from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_config import DriverConfig
 from ..driver.driver import Driver
-from ..driver.script.job_stopped import end_joiners
 from ..driver.status import problem_of
 from ..driver.threads import script_threads
 from ..spark.dependencies.prepare import prepare
@@ -44,7 +43,6 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit, jvm: JvmAhea
     end, process = MainEnd(), os.getpid()
     try:
         patch_pyspark.install(driver)
-        end_joiners()
         jvm.lend()
         file = prepare(settings.application, settings.deps, jvm.folder)
         # The modules stay to the end. Python's last collections would take 0.05 s to find nothing in them.

@@ -1,105 +1,104 @@
-"""The script's main thread, and how it is told that its job has stopped: JobStopped is raised in it."""
+"""The script's main thread, and how it is told that its job has ended: SystemExit is raised in it."""
 
 from __future__ import annotations
 
 import logging
-import queue
+import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from types import CodeType, FrameType
 
-from ...jvm import spark_jobs
 from ..driver import threads
-from ..driver.script.interruption import is_in_a_call
-from ..driver.script.job_stopped import JobStopped, cleans_up, has_met
-from ..driver.threads import script_threads
+from ..driver.script.job_stopped import is_unwinding, job_stopped
 from .signals import Signals
 
 log = logging.getLogger("streamjob")
 
-JVM_ANSWERS = 10.0  # seconds: a JVM that takes longer hangs, and the script is told all the same
+_JOINS: CodeType = threading._shutdown.__code__  # type: ignore[attr-defined]
+AT_ONCE = 5.0  # seconds that a thread of the script waits for the main thread to be told
 
 
 class ScriptsMainThread:
     """The main thread as the script has it. Thread-safe.
 
-    `runs` is false before the script's first line and after its last one. Then nothing is raised.
+    :ivar runs: the script runs there. It is false before its first line and after its last one.
+    :ivar exits: behind the script, Python waits for its threads and calls what is registered with `atexit`.
+    :ivar told_at: when it was told last, on the clock of time.monotonic().
     """
 
     def __init__(self, signals: Signals) -> None:
         self._signals = signals
-        self._ending, self._telling = threading.Lock(), threading.Lock()
+        self._telling = threading.Lock()
+        self._begun = False
         self._asked = False  # a thread of the script that ends has asked for it
-        self.runs = False  # the script, in the main thread
-        # On the clock of time.monotonic(): when it was told for the first time, and last tried.
+        self.runs = self.exits = False
         self.told_at: float | None = None
-        self.tried_at: float | None = None
 
-    @property
-    def has_met(self) -> bool:
-        """Whether JobStopped has reached the script there, by whatever way."""
-        return has_met(threading.main_thread())
+    def begin(self) -> None:
+        """The script's first line is next."""
+        self._begun = self.runs = True
 
     def end_with_a_thread(self) -> None:
-        """Tell it once, unless it has met with JobStopped.
+        """Tell it, once. Returns when it has been told, or is in C and will be told when it comes out.
 
         A thread of the script is about to end because the job was stopped. The main thread may wait for that
-        (an event, `is_alive()`, a queue) and would go on as if the thread had done its work.
+        (a join, an event, a queue) and would go on as if the thread had done its work.
         """
-        with self._ending:
-            if not self._asked:
-                self._asked = True
-                # Where it has met with it, its `finally` blocks are running.
-                self._tell(lambda: self.has_met)
+        if not self._asked:
+            self._asked = True
+            self._tell(0, AT_ONCE)
 
-    def tell_in_background(self) -> None:
-        """Tell it, unless it cleans up.
+    def tell(self, code: int, within: float, then: Callable[[], None]) -> None:
+        """Tell a script that runs on. Returns at once.
 
-        It runs on after the job has stopped: it polls, or works, or has caught what told it before.
+        :param code: for SystemExit.
+        :param within: seconds for which it is tried.
+        :param then: called afterwards, also if the script was not told.
         """
-        self.tried_at = time.monotonic()
+        self.told_at = time.monotonic()
         if self._telling.acquire(blocking=False):
             try:
-                threads.start(self._tell_again, "streamjob-tell")  # it waits for the main thread
+                # It waits for the main thread.
+                threads.start(self._tell_again, "streamjob-tell", code, within, then)
             except BaseException:
                 self._telling.release()
                 raise
 
-    def _tell_again(self) -> None:
+    def _tell_again(self, code: int, within: float, then: Callable[[], None]) -> None:
         try:
-            jobs = self._jobs()
-            if self._tell(cleans_up):
-                log.warning(
-                    "the job has stopped and its script runs on: SystemExit was raised in its main thread"
-                )
-                spark_jobs.cancel(jobs)  # they would keep the cores from `finally`
+            raised = self._tell(code, within)
         finally:
             self._telling.release()
+            then()
+        if raised:
+            log.warning("the job has ended and its script runs on: SystemExit was raised in its main thread")
 
-    def _tell(self, spared: Callable[[], bool]) -> bool:
-        """Raise JobStopped in it.
+    def _tell(self, code: int, within: float) -> bool:
+        """Raise SystemExit in it, unless an earlier one is on its way up: `finally` and `except` run then.
 
-        :param spared: asked in the main thread: raise nothing.
         :returns: whether it was raised.
         """
         raised = []
 
-        def error() -> JobStopped | None:
-            if not self.runs or spared():
+        def error() -> SystemExit | None:
+            if is_unwinding() or not self._may_be_ended():
                 return None
             raised.append(True)
-            self.told_at = self.told_at or time.monotonic()
-            return JobStopped()
+            self.told_at = time.monotonic()
+            return job_stopped(code)
 
-        self._signals.raise_in_main_thread(error)
+        self._signals.raise_in_main_thread(error, within)
         return bool(raised)
 
-    def _jobs(self) -> list[int]:
-        """The Spark jobs whose results it waits for. Empty if other threads may have jobs, too."""
-        found: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
-        if is_in_a_call(threading.main_thread()) and not script_threads():
-            threads.start(lambda: found.put(spark_jobs.running()), "streamjob-jobs")
-            with suppress(queue.Empty):
-                return found.get(timeout=JVM_ANSWERS)
-        return []
+    def _may_be_ended(self) -> bool:
+        """Whether the thread is in the script, or before it, or where Python waits for the script's threads.
+
+        Handlers at exit come after that, and are left alone.
+        """
+        if self.runs or not self._begun:
+            return True
+        frame: FrameType | None = sys._getframe()
+        while frame is not None and frame.f_code is not _JOINS:
+            frame = frame.f_back
+        return self.exits and frame is not None

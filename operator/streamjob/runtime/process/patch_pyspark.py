@@ -11,6 +11,7 @@ script calls:
     spark.stop(), SparkContext.stop()       ends the queries at their boundaries first
     builder.getOrCreate(), SparkContext()   if the end of the previous session was put off, it ends now;
                                             executors' Python finds an injected runtime
+    StreamingQueryListener                  hears of the end of a query that the job ends after the savepoint
     builder.remote(…).getOrCreate()         refused: there is no JVM here to stop a query at a boundary
 """
 
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import JStreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery, StreamingQueryManager
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -64,6 +66,7 @@ def install(driver: Driver) -> None:
     _wrap_start("start", driver)
     _wrap_start("toTable", driver)
     _wrap_manager(driver)
+    _wrap_listener(driver)
     _wrap_stop(driver)
     _wrap_new_context(driver)
 
@@ -121,6 +124,16 @@ def _wrap_manager(driver: Driver) -> None:
         return __init__
 
     _replace(StreamingQueryManager, "__init__", make)
+
+
+def _wrap_listener(driver: Driver) -> None:
+    def make(original: Callable[..., None]) -> Callable[..., None]:
+        def onQueryTerminated(listener: Any, event: Any) -> None:
+            driver.script.listeners.query_terminated(lambda: original(listener, event))
+
+        return onQueryTerminated
+
+    _replace(JStreamingQueryListener, "onQueryTerminated", make)
 
 
 def _wrap_stop(driver: Driver) -> None:

@@ -19,6 +19,7 @@ from pyspark.errors import StreamingQueryException
 from ...jvm.errors import one_line
 from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_config import Application
+from .interruption import calls_script
 
 
 class ScriptNotFound(StreamJobError):
@@ -87,6 +88,7 @@ def run(application: Application, script: str | None, at_end: Callable[[], None]
     return Outcome(0)
 
 
+@calls_script
 def _run(application: Application, script: str | None, file: Path | None) -> None:
     if file is not None:
         _run_file(file, [str(script), *application.args], application)
@@ -101,6 +103,7 @@ def _run(application: Application, script: str | None, file: Path | None) -> Non
 _WHERE = "Set spec.application to a script that the image or a volume of the job holds, or to a URI"
 
 
+@calls_script
 def _run_file(path: Path, arguments: list[str], application: Application) -> None:
     if not path.is_file():
         raise ScriptNotFound(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import queue
@@ -9,16 +10,16 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 from ..driver import threads
-from ..driver.script.interruption import PATIENCE, interrupt, may_be_left, never_in
+from .interruption import calls_script, leave, may_be_left
 
 # Seconds. The terminal sends a Ctrl-C to the whole process group, and a parent (`timeout`, `uv run`, `npm`)
 # may forward it again. Nobody presses it twice as fast as that.
 SAME_KEYSTROKE = 0.2
-RAISED, AGAIN = 5.0, 0.05  # seconds: the main thread gets a signal of ours for so long, again after so long
+AGAIN = 0.05  # seconds after which the main thread gets a signal of ours again
 # It makes the main thread run our handler, and nobody takes it for a signal to the job. Processes ignore it
 # unless they ask for it, as a script may: while we do not send it, it is the script's.
 OURS = signal.SIGURG
@@ -36,21 +37,22 @@ class Signals:
     def __init__(self) -> None:
         self._theirs: dict[int, Any] = {}  # the handlers that the script believes are installed
         self._callbacks: dict[int, list[Callable[[], None]]] = {}
-        self._arrived: queue.SimpleQueue[tuple[int, float]] = queue.SimpleQueue()  # number, time
+        self._arrived: queue.SimpleQueue[tuple[int, float, bool]] = queue.SimpleQueue()  # see `_call_back`
+        self._own: set[int] = set()  # what this process has sent to itself, on its way
         self._raising = threading.Lock()  # one error after the other
         # What the main thread is to raise, and how it says that it has come to that.
         self._wanted: tuple[Callable[[], BaseException | None], threading.Event] | None = None
-        self._wanted_since = 0.0  # on the clock of time.monotonic()
         self._knocks = False  # signals of ours are on their way
-        self._found: tuple[CodeType, int] | None = None  # where the last one found the main thread
-        self._computed = 0.0  # its processor time then
-        self._handling = False  # one is being handled: the next one comes in the middle of that
         self._original = signal.signal
         signal.signal = self._install  # type: ignore[assignment]
         self._original_get = signal.getsignal
         signal.getsignal = lambda number: self._theirs.get(number, self._original_get(number))  # type: ignore[assignment]
+        self._wake = signal.pthread_kill
+        self._note_own(signal, "raise_signal", lambda _: True)
+        self._note_own(signal, "pthread_kill", lambda _: True)
+        self._note_own(os, "kill", lambda process: process in (os.getpid(), 0, -1, -os.getpgrp()))
+        self._note_own(os, "killpg", lambda group: group in (0, os.getpgrp()))
         self._masks = threading.local()  # the thread's signal mask before a fork
-        never_in(Signals._block.__code__, Signals._unblock.__code__)  # Python drops what leaves them
         os.register_at_fork(before=self._block, after_in_parent=self._unblock, after_in_child=self._forked)
         threads.start(self._call_back, "streamjob-signals")
         self.on(OURS)
@@ -58,7 +60,8 @@ class Signals:
     def on(self, number: int, *callbacks: Callable[[], None]) -> None:
         """Call the first callback at the first signal, the second at the second. Later signals are ignored.
 
-        Two signals within SAME_KEYSTROKE seconds count as one.
+        Two signals within SAME_KEYSTROKE seconds count as one. A signal that this process sends to itself
+        counts only as a first one: a web server that has shut down raises again the signal that it got.
         """
         first = number not in self._callbacks
         self._callbacks[number] = list(callbacks)
@@ -68,28 +71,25 @@ class Signals:
         if number == signal.SIGTERM:
             self._watch_descriptor()
 
-    def raise_in_main_thread(
-        self, error: Callable[[], BaseException | None], within: float | None = None
-    ) -> bool:
-        """Raise an error in the main thread, wherever it is.
+    def raise_in_main_thread(self, error: Callable[[], BaseException | None], within: float) -> bool:
+        """Raise an error in the main thread, wherever that may be left (see `interruption`).
 
         Python misses a signal that arrives just before the thread blocks in C: it notices it with the next
         one. So the thread gets the signal again until its handler has run. If it is in C for longer, the
         error is raised when it comes out, unless another one has been wanted since.
 
         :param error: called in the main thread, once; None: raise nothing.
-        :param within: seconds to wait for that, `RAISED` if it is None.
+        :param within: seconds to wait for that.
         :returns: whether the main thread has come to it by then.
         """
         ident = threading.main_thread().ident
         assert ident is not None, "it has started"
         with self._raising:
             come = threading.Event()
-            self._wanted_since = time.monotonic()
             self._wanted, self._knocks = (error, come), True
             try:
-                for _ in range(math.ceil((RAISED if within is None else within) / AGAIN)):
-                    signal.pthread_kill(ident, OURS)
+                for _ in range(math.ceil(within / AGAIN)):
+                    self._wake(ident, OURS)
                     if come.wait(AGAIN):
                         return True
                 return False
@@ -134,54 +134,56 @@ class Signals:
         before, self._theirs[number] = self._theirs[number], handler
         return before
 
-    def _handle(self, number: int, frame: Any) -> None:
+    def _note_own(self, owner: Any, name: str, reaches_us: Callable[[Any], bool]) -> None:
+        """Note the signals that a function sends to this process: Python does not tell a handler the sender.
+
+        :param reaches_us: whether it does, by its first argument.
+        """
+        original = getattr(owner, name)
+
+        @functools.wraps(original)
+        @calls_script  # a handler of the script's, for other signals than ours
+        def send(*args: Any) -> Any:
+            if args and args[-1] in self._callbacks and reaches_us(args[0]):
+                self._own.add(args[-1])
+            return original(*args)
+
+        setattr(owner, name, send)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         if number == OURS and (self._knocks or self._wanted is not None):
-            self._knock(frame)
+            if may_be_left(frame):
+                self._raise_wanted(frame)
             return
-        self._arrived.put((number, time.monotonic()))
+        own = number in self._own
+        self._own.discard(number)
+        self._arrived.put((number, time.monotonic(), own))
         theirs = self._theirs.get(number)
         # Skip pyspark's handler, which cancels all Spark jobs, and Python's default one, which raises
         # KeyboardInterrupt: a stop ends the script with SystemExit.
         of_libraries = str(getattr(theirs, "__module__", "")).split(".")[0] == "pyspark"
         if callable(theirs) and theirs is not signal.default_int_handler and not of_libraries:
-            # It may interrupt us while we handle a signal of ours, and take its time.
-            handling, self._handling = self._handling, False
-            try:
-                theirs(number, frame)
-            finally:
-                self._handling = handling
+            self._call_theirs(theirs, number, frame)
 
-    def _knock(self, frame: FrameType | None) -> None:
-        """Raise what is wanted, unless the main thread is at work where it should not be left.
+    @staticmethod
+    @calls_script
+    def _call_theirs(handler: Callable[..., Any], number: int, frame: FrameType | None) -> None:
+        handler(number, frame)
 
-        It waits there if it is where the last signal has found it, and has hardly computed since.
-        """
-        if self._handling:
-            return
-        self._handling = True
-        try:
-            computed = time.thread_time()
-            found = None if frame is None else (frame.f_code, frame.f_lasti)
-            waits = found == self._found and computed < self._computed + AGAIN / 10
-            self._found, self._computed = found, computed
-            if frame is None or waits or may_be_left(frame) or self._waited_long():
-                interrupt(frame, self._next_error)
-        finally:
-            self._handling = False
-
-    def _waited_long(self) -> bool:
-        return time.monotonic() > self._wanted_since + PATIENCE
-
-    def _next_error(self) -> BaseException | None:
-        """What is to be raised now in the main thread."""
+    def _raise_wanted(self, frame: FrameType | None) -> None:
         wanted, self._wanted = self._wanted, None
         if wanted is None:
-            return None
+            return
         error, come = wanted
         try:
-            return error()
+            found = error()
         finally:
             come.set()
+        if found is not None:
+            try:
+                leave(frame, found)
+            finally:
+                del found  # its traceback has this frame, which would keep it alive
 
     def _watch_descriptor(self) -> None:
         reader, writer = os.pipe()
@@ -191,18 +193,16 @@ class Signals:
         def watch() -> None:
             while True:
                 if signal.SIGTERM in os.read(reader, 64):
-                    self._arrived.put((signal.SIGTERM, time.monotonic()))
+                    self._arrived.put((signal.SIGTERM, time.monotonic(), False))
 
         threads.start(watch, "streamjob-sigterm")
 
     def _call_back(self) -> None:
         last: dict[int, float] = {}
         while True:
-            number, at = self._arrived.get()
-            same = at - last.get(number, -SAME_KEYSTROKE) < SAME_KEYSTROKE
+            number, at, own = self._arrived.get()
+            repeated = number in last and (own or at - last[number] < SAME_KEYSTROKE)
             last[number] = at
-            if same:
-                continue
             callbacks = self._callbacks.get(number, [])
-            if callbacks:
+            if callbacks and not repeated:
                 threads.start(callbacks.pop(0), "streamjob-signal")

@@ -56,14 +56,15 @@ class Sessions:
             self.end(really)
 
 
-def end_spark(seconds: float, *, may_leave: bool) -> None:
+def end_spark(seconds: float, *, may_leave: bool) -> bool:
     """Stop the Spark context that is still active, if there is one. Waits for at most `seconds`.
 
     :param may_leave: leave it to the end of the JVM's process, unless it has something to finish (ADR 45).
+    :returns: whether it is done. Then Spark has told its listeners of everything.
     """
     context = SparkContext._active_spark_context
     if context is None:
-        return
+        return True
     done = threading.Event()
 
     def stop() -> None:
@@ -76,7 +77,7 @@ def end_spark(seconds: float, *, may_leave: bool) -> None:
         done.set()
 
     threads.start(stop, "stop-spark")
-    done.wait(seconds)
+    return done.wait(max(seconds, 0))
 
 
 def _left_to_finish(context: SparkContext) -> str | None:
