@@ -18,7 +18,7 @@ def test_what_the_job_ends_is_told_when_that_is_released_in_order() -> None:
     heard: list[str] = []
     listeners = Listeners(lambda: True)
     for name in "abc":
-        listeners.query_terminated(lambda name=name: heard.append(name))  # type: ignore[misc]
+        listeners.query_terminated(lambda name=name: heard.append(name))
     assert heard == []
     listeners.release()
     listeners.release()
