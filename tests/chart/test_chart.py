@@ -73,12 +73,12 @@ USED = {
     ("watch", "pods"),  # kopf
     ("create", "pods"),  # create_pod
     ("delete", "pods"),  # delete_pod
-    ("get", "configmaps"),  # get_config_map, has_config_map
+    ("get", "configmaps"),  # get_config_map, has
     ("list", "configmaps"),  # list_config_maps
     ("create", "configmaps"),  # create_config_map
     ("update", "configmaps"),  # put_config_map
     ("delete", "configmaps"),  # delete_config_map
-    ("get", "secrets"),  # get_secret
+    ("get", "secrets"),  # get_secret, has
     ("create", "secrets"),  # create_secret
     *((verb, "services") for verb in ("get", "list", "create", "patch", "delete")),  # *_ui
     ("create", "events"),  # create_event

@@ -139,12 +139,12 @@ env: {{- toYaml . | nindent 2 }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, delete]
-# the index: kube.get_config_map, create_config_map, put_config_map; the runtime: has_config_map, create_config_map,
-# list_config_maps, delete_config_map
+# the index: kube.get_config_map, create_config_map, put_config_map; the runtime: has, create_config_map,
+# list_config_maps, delete_config_map; what volumes name: has
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, create, update, delete]
-# the token and certificate of each job: kube.get_secret, create_secret
+# the token and certificate of each job: kube.get_secret, create_secret; what volumes name: has
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, create]

@@ -21,7 +21,7 @@ class Store:
     def __init__(self, *there: tuple[str, str], jobs: tuple[str, ...] = ()) -> None:
         self.there, self.jobs, self.calls = dict.fromkeys(there, "1"), jobs, list[str]()
 
-    async def has_config_map(self, namespace: str, name: str) -> bool:
+    async def has(self, namespace: str, what: str, name: str) -> bool:
         self.calls.append("get")
         return (namespace, name) in self.there
 
@@ -70,7 +70,7 @@ async def test_it_is_created_once_and_then_only_looked_for() -> None:
 
 async def test_another_controller_may_be_faster() -> None:
     class Late(Store):
-        async def has_config_map(self, namespace: str, name: str) -> bool:
+        async def has(self, namespace: str, what: str, name: str) -> bool:
             return False
 
     await connected(Late(("shop", runtime_files.name()))).ensure("shop")

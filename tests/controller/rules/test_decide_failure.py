@@ -217,7 +217,16 @@ class TestStuck:
             assert d.requeue_after is not None
         else:
             assert "ConfigMap nope" in d.status.conditions[0].message
-            assert "spec.storage.volumes" in d.status.conditions[0].message
+            assert "See the Events of its pod" in d.status.conditions[0].message
+
+    def test_what_a_volume_names_and_is_not_there_is_the_culprit(self) -> None:
+        waits = pod(unmounted_since=NOW - MINUTE, missing=("ConfigMap rates", "Secret keys"))
+        _, why, _, d = look(observed(job(status={"epoch": 1}), pods=[waits], index=index()))
+        assert why == "VolumesNotMounted"
+        assert d.status.conditions[0].message == (
+            "the node cannot mount the driver's volumes: there is no ConfigMap rates, no Secret keys. Make "
+            "it, or correct the name in spec.storage.volumes or spec.driver.template."
+        )
 
     def test_a_claim_without_a_volume_has_a_remedy_of_its_own(self) -> None:
         pod = unschedulable(MINUTE)

@@ -142,11 +142,6 @@ class Kube:
     async def get_config_map(self, namespace: str, name: str) -> Obj | None:
         return await self._or_none(self._call("GET", paths.core(namespace, "configmaps", name)))
 
-    async def has_config_map(self, namespace: str, name: str) -> bool:
-        """Whether it exists. Reads its metadata only."""
-        path = paths.core(namespace, "configmaps", name)
-        return await self._or_none(self._call("GET", path, accept=METADATA)) is not None
-
     async def list_config_maps(self, selector: str) -> list[Obj]:
         """List the ConfigMaps of all served namespaces; metadata only."""
         return await self._list_metadata("/api/v1", f"configmaps?labelSelector={quote(selector)}")
@@ -254,6 +249,11 @@ class Kube:
         return await self._call("PUT", paths.lease(namespace, body["metadata"]["name"]), body)
 
     # --- the call -------------------------------------------------------------------------------------------
+
+    async def has(self, namespace: str, what: str, name: str) -> bool:
+        """Whether an object of the core group exists. Reads its metadata only."""
+        path = paths.core(namespace, what, name)
+        return await self._or_none(self._call("GET", path, accept=METADATA)) is not None
 
     async def _list_metadata(self, group: str, what: str) -> list[Obj]:
         """List objects, and keep only the metadata that is used.

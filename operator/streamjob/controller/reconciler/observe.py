@@ -18,6 +18,7 @@ from ...api import Phase, StreamJob
 from ..api_server.kube import Kube
 from ..drivers.connections import DriverConnections
 from ..objects import Obj, names
+from ..rules.diagnosis import volumes_named
 from ..rules.observed import ExecutorPod, Observed, Pod
 from ..rules.parse_index import parse_index, parse_term
 from ..rules.parse_pod import parse_pod
@@ -49,7 +50,7 @@ async def observe(
         if obj["metadata"]["uid"] != uid:
             # The job was deleted and recreated under the same name: what was read belongs to the old one.
             return await observe(kube, drivers, namespace, name, None)
-    seen = _put_together(StreamJob.parse(obj), pods, config_map)
+    seen = await with_missing(kube, _put_together(StreamJob.parse(obj), pods, config_map))
     pod = seen.pod
     if pod is None or pod.terminated:
         drivers.forget(uid)
@@ -95,6 +96,24 @@ def _put_together(job: StreamJob, pods: list[Obj], config_map: Obj | None) -> Ob
     drivers = tuple(p for p in parsed if p not in standbys)
     term = parse_term(config_map)
     return Observed(job, drivers, index, version, problem, index_term=term, standbys=standbys)
+
+
+async def with_missing(kube: Kube, seen: Observed) -> Observed:
+    """With what the volumes of a driver name and what is not there, while its node has not mounted them."""
+    waits = {p.name for p in (*seen.pods, *seen.standbys) if p.unmounted_since is not None and not p.started}
+    wanted = volumes_named(seen.job) if waits else []
+    resources = {"ConfigMap": "configmaps", "Secret": "secrets"}  # of a claim, the scheduler says it
+    known = [v for v in wanted if v.kind in resources]
+    namespace = seen.job.metadata.namespace
+    there = await asyncio.gather(*(kube.has(namespace, resources[v.kind], v.name) for v in known))
+    missing = tuple(f"{v.kind} {v.name}" for v, found in zip(known, there, strict=True) if not found)
+    if not missing:
+        return seen
+    pods, standbys = (
+        tuple(replace(p, missing=missing) if p.name in waits else p for p in some)
+        for some in (seen.pods, seen.standbys)
+    )
+    return replace(seen, pods=pods, standbys=standbys)
 
 
 async def _with_standby(seen: Observed, drivers: DriverConnections) -> Observed:

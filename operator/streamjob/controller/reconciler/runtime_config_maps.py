@@ -36,7 +36,7 @@ class RuntimeConfigMaps:
         """Create the ConfigMap of this version. One small read if it exists."""
         async with self._lock:
             self._there.add(namespace)
-            if await self._kube.has_config_map(namespace, runtime_files.name()):
+            if await self._kube.has(namespace, "configmaps", runtime_files.name()):
                 return
             await self._create(namespace)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from ...api import StreamJob
 from ...protocol.messages.driver_status import DriverStatus, Problem
@@ -16,6 +17,12 @@ MOUNT_PATIENCE = timedelta(seconds=20)
 CLAIM = "persistentvolumeclaim"  # in the scheduler's message if a claim is missing or not bound
 STABLE = timedelta(minutes=10)  # of running; it resets the count of failures
 SEE_ITS_LOG = "See the driver's log"
+# Kinds of volumes that name an object: its kind, and where its name is.
+NAMING = (
+    ("ConfigMap", "configMap", "name"),
+    ("Secret", "secret", "secretName"),
+    ("claim", "persistentVolumeClaim", "claimName"),
+)
 CANNOT_START = ("StartError", "ContainerCannotRun")  # what containerd and Docker say of a missing program
 OUT_OF_MEMORY, KILLED = "OOMKilled", 137
 MORE_MEMORY = (
@@ -52,12 +59,17 @@ def stuck(pod: Pod, job: StreamJob, now: datetime) -> Problem | None:
     if pod.unschedulable is not None and now - pod.unschedulable.since >= SCHEDULING_PATIENCE:
         return unscheduled(pod.unschedulable, job)
     if pod.unmounted_since is not None and now - pod.unmounted_since >= MOUNT_PATIENCE:
-        named = _volumes(job)
+        if pod.missing:
+            return Problem(
+                "VolumesNotMounted",
+                f"the node cannot mount the driver's volumes: there is no {', no '.join(pod.missing)}",
+                "Make it, or correct the name in spec.storage.volumes or spec.driver.template",
+            )
+        named = ", ".join(f"{v.kind} {v.name}" for v in volumes_named(job))
         return Problem(
             "VolumesNotMounted",
             f"the node has not mounted the driver's volumes yet{f', among them {named}' if named else ''}",
-            f"See `kubectl describe pod {pod.name}`: a ConfigMap, Secret or claim of spec.storage.volumes or "
-            "spec.driver.template may be missing",
+            f"See the Events of its pod: `kubectl describe pod {pod.name}`",
         )
     return None
 
@@ -83,17 +95,23 @@ def unscheduled(found: Unschedulable, job: StreamJob) -> Problem:
     )
 
 
-def _volumes(job: StreamJob) -> str:
-    """What the spec's volumes name in the job's namespace."""
-    named = []
-    for volume in job.spec.storage.volumes:
-        if volume.config_map is not None:
-            named.append(f"ConfigMap {volume.config_map.name}")
-        if volume.secret is not None:
-            named.append(f"Secret {volume.secret.secret_name}")
-        if volume.persistent_volume_claim is not None:
-            named.append(f"claim {volume.persistent_volume_claim.claim_name}")
-    return ", ".join(named)
+class Named(NamedTuple):
+    """An object in the job's namespace that a volume of the driver names."""
+
+    kind: str
+    name: str
+
+
+def volumes_named(job: StreamJob) -> list[Named]:
+    """What the volumes of the driver name and cannot do without."""
+    template = ((job.spec.driver.template or {}).get("spec") or {}).get("volumes") or ()
+    found = []
+    for volume in (*(v.plain() for v in job.spec.storage.volumes), *template):
+        for kind, field, key in NAMING:
+            source = volume.get(field) or {}
+            if source.get(key) and not source.get("optional"):
+                found.append(Named(kind, source[key]))
+    return found
 
 
 def death(observed: Observed) -> Problem:

@@ -84,6 +84,8 @@ class Pod:
     :param beside: the driver's container has ended, but the pod has not: sidecars still run.
     :param grace: seconds of grace of a pod that is being deleted.
     :param waiting: reason and message why the driver's container does not start.
+    :param missing: what its volumes name and what does not exist, such as `ConfigMap rates`; looked up while
+        they are not mounted.
     :param unmounted_since: since when its node has been mounting its volumes and giving it a network. None if
         that is done, or no node has it.
     :param specification: what the pod was created from; None if its annotation is missing or unreadable.
@@ -107,6 +109,7 @@ class Pod:
     waiting: tuple[str, str] | None = None
     unschedulable: Unschedulable | None = None
     unmounted_since: datetime | None = None
+    missing: tuple[str, ...] = ()
     exit: DriverExit | None = None
     specification: Specification | None = None
     prepared: bool = False
