@@ -127,14 +127,14 @@ REFUSED = [
     (job(executor={"memory": "449Mi"}), "spec.executor.memory", "at least 450Mi"),
     (job(executor={"memory": "1.5Mi"}), "spec.executor.memory", "whole mebibytes, such as 512Mi"),
     (job(executor={"memory": "much"}), "spec.executor.memory", "such as 512Mi"),
-    (job(sparkConf={"spark.master": "local"}), "spec.sparkConf", "sparkConf must not set"),
+    (job(sparkConf={"spark.master": "local"}), "spec.sparkConf", "must not set spark.master: the operator"),
     (
         job(application={"file": "/a.py", "env": [{"name": "STREAMJOB_CONFIG", "value": "{}"}]}),
         "spec.application.env[0]",
         "set by the operator",
     ),
     *(
-        (job(sparkConf={key: "x"}), "spec.sparkConf", "must not hold a credential")
+        (job(sparkConf={key: "x"}), "spec.sparkConf", f"a credential of a storage, as {key} is: take")
         for key in (
             "spark.hadoop.fs.s3a.secret.key",
             "spark.hadoop.fs.s3a.bucket.orders.secret.key",
@@ -275,7 +275,7 @@ REFUSED += [
     )
 ]
 REFUSED += [
-    (job(sparkConf={key: "1"}), "spec.sparkConf", "sparkConf must not set")
+    (job(sparkConf={key: "1"}), "spec.sparkConf", f"sparkConf must not set {key}: ")
     for key in (
         "spark.executor.instances",
         "spark.dynamicAllocation.enabled",

@@ -309,8 +309,9 @@ def test_a_late_drain_says_what_it_waits_for() -> None:
 
 
 def test_an_index_that_is_gone() -> None:
-    assert found(runs(), index=index(None))["IndexMissing"].severity is Severity.ERROR
-    assert "IndexMissing" not in found(runs(epoch=0), index=index(None))
+    had = runs(checkpoint={"latest": 7, "completedAt": at(-1)})
+    assert found(had, index=index(None))["IndexMissing"].severity is Severity.ERROR
+    assert "IndexMissing" not in found(runs(epoch=5, checkpoint=None), index=index(None)), "none was made yet"
 
 
 @pytest.mark.parametrize(
@@ -336,7 +337,7 @@ def test_how_an_index_comes_back(phase: str, state: str, checkpoint: int, remedy
 
 
 def test_an_index_without_any_savepoint_is_lost() -> None:
-    obj = runs(phase="Cancelled", savepoint=None)
+    obj = runs(phase="Cancelled", savepoint=None, checkpoint={"latest": 7, "completedAt": at(-1)})
     assert "There is no savepoint" in found(obj, index=index(None))["IndexMissing"].remedy
 
 

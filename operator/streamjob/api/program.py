@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Annotated, Any
 
@@ -64,6 +65,18 @@ SECRET_CONF = " || ".join(
         *(f"k.startsWith({beginning!r})" for beginning in SECRET_BEGINNINGS),
     ]
 )
+
+
+def _none_of(keys: Sequence[str], why: str) -> dict[str, str]:
+    """A rule: none of these keys is in the map. Its message names the first that is."""
+    listed = f"[{', '.join(map(repr, keys))}]"
+    return {
+        "rule": f"!{listed}.exists(k, k in self)",
+        "message": f"sparkConf must not set {', '.join(keys)}: {why}",
+        "messageExpression": f"'sparkConf must not set ' + {listed}.filter(k, k in self)[0] + {': ' + why!r}",
+    }
+
+
 SECRET_ENV = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 FROM_SECRETS = (
     "take it from a Secret (application.env with valueFrom.secretKeyRef) or from the pod's identity"
@@ -74,22 +87,18 @@ SparkConf = Annotated[
         max_length=512,
         description="Spark settings. Refused: settings that the operator controls, and credentials "
         "of a storage.",
-        json_schema_extra=cel(
-            (
-                f"!self.exists(k, k in [{', '.join(repr(k) for k in REFUSED_CONF)}])",
-                "sparkConf must not set what the operator sets: master, deploy mode, driver host, pod names "
-                "and template, namespace, image, cores, memory, instances and dynamic allocation (see "
-                "spec.driver and spec.executor)",
-            ),
-            (
-                f"!self.exists(k, k in [{', '.join(repr(k) for k in DEPS_CONF)}])",
-                f"sparkConf must not set {', '.join(DEPS_CONF)}: name jars, packages and files in spec.deps",
-            ),
-            (
-                f"!self.exists(k, {SECRET_CONF})",
-                f"sparkConf must not hold a credential of a storage: {FROM_SECRETS}",
-            ),
-        ),
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                _none_of(REFUSED_CONF, "the operator sets it (see spec.driver and spec.executor)"),
+                _none_of(DEPS_CONF, "name jars, packages and files in spec.deps"),
+                {
+                    "rule": f"!self.exists(k, {SECRET_CONF})",
+                    "message": f"sparkConf must not hold a credential of a storage: {FROM_SECRETS}",
+                    "messageExpression": f"'sparkConf must not hold a credential of a storage, as ' + "
+                    f"self.filter(k, {SECRET_CONF})[0] + {' is: ' + FROM_SECRETS!r}",
+                },
+            ]
+        },
     ),
 ]
 

@@ -273,9 +273,10 @@ def warnings(f: Facts) -> Iterator[Finding]:
 def index(f: Facts) -> Iterator[Finding]:
     """The index is missing or cannot be read."""
     problem = f.index.problem
+    missing = problem is not None and "there is none" in problem
     if (
         problem is None
-        or f.job.epoch == 0
+        or (missing and not f.job.part("checkpoint"))  # the first checkpoint makes it
         or f.job.is_true("Stalled")
         or any("configmap" in u for u in f.unread)
     ):
@@ -283,7 +284,7 @@ def index(f: Facts) -> Iterator[Finding]:
     remedy, mover = _how_to_have_it_again(f)
     yield Finding(
         Severity.ERROR,
-        "IndexMissing" if "there is none" in problem else "MalformedDocument",
+        "IndexMissing" if missing else "MalformedDocument",
         f"The index of the job cannot be used: {problem}.",
         (Evidence(f"ConfigMap {f.job.index}", problem),),
         remedy,
