@@ -14,7 +14,7 @@ from dev.broker import CONNECTORS, LINE, Kafka
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.commands import Mode
 
-from .scripts import Script, await_said, latest, said
+from .scripts import Script, await_batch, await_said, latest, said
 
 ONCE = """
 def write(frame, batch):
@@ -173,6 +173,35 @@ def test_row1_less_than_kafkas_minimum_is_read_before_the_end(
         assert driver.finish().drained
     assert "rows 200" in said(driver.log), "as under Spark"
     assert sum(script.values(spark, "sums")) == sum(range(250))
+
+
+PIPE = """
+brokers = {"kafka.bootstrap.servers": sys.argv[2]}
+values = read("in", 100).select(F.to_json(F.struct("t", "k", "v")).alias("value"))
+produce = values.writeStream.queryName("produce").format("kafka").options(**brokers, topic=sys.argv[3])
+options = {**brokers, "subscribe": sys.argv[3], "startingOffsets": "earliest",
+           "minOffsetsPerTrigger": 100, "maxOffsetsPerTrigger": 100, "maxTriggerDelay": "15m"}
+topic = spark.readStream.format("kafka").options(**options).load()
+rows = topic.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("r")).select("r.*")
+start("sums", windows(rows), {"processingTime": "1 hour"})
+produce.trigger(**OFTEN).start()
+spark.streams.awaitAnyTermination()
+"""
+
+
+@pytest.mark.slow
+def test_row4_less_than_kafkas_minimum_is_read_in_a_drain(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
+    brokers = {"kafka.bootstrap.servers": kafka.address}
+    spark.range(1).selectExpr("'' value").write.format("kafka").options(**brokers, topic="pipe").save()
+    script = Script(tmp_path, PIPE)
+    with script.driver(kafka.address, "pipe", spark_conf={"spark.jars": CONNECTORS}) as driver:
+        driver.wait_for(lambda s: len(s.stages) == 2)
+        script.feed.minutes(0, 250)
+        await_batch(driver, "produce", 0)
+        assert driver.finish(Mode.DRAIN).drained
+    assert script.values(spark, "sums") == script.windows(spark)
 
 
 CHECKED = """
