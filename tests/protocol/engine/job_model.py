@@ -169,6 +169,14 @@ class World:
         actor.running = not over
         return over
 
+    def leave_some(self, task: str, random: Random) -> bool:
+        """The run that has ended may have left something of its own sources. True if so."""
+        actor = self.actors[task]
+        if not self.shapes[parse_task_id(task)[0]].own or random.random() < 0.7:
+            return False
+        actor.left = random.randint(0, 3)
+        return True
+
     def make(self, task: str, count: int) -> None:
         actor = self.actors[task]
         for _ in range(count):

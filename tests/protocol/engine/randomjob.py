@@ -17,6 +17,7 @@ from streamjob.protocol.engine import effects as fx
 from streamjob.protocol.engine.checkpoints.checkpoint import Checkpointing
 from streamjob.protocol.errors import StreamJobError
 from streamjob.protocol.graph import parse_task_id
+from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.restore.recovery import AlreadyDrained, Plan, UnfinishedBeforeFinished
 from tests.protocol.engine.job_model import Shape, World
 from tests.protocol.engine.minimal_driver import DRAIN, STOP, event_of
@@ -25,6 +26,7 @@ from tests.protocol.engine.watcher import Watcher
 STAGES = "ABCDEFGH"
 NOT_TWICE = ("task_started", "checkpoint_due")
 TOO_LATE = ("UpstreamStartedTooLate", "EdgeTooLate")
+
 ENDED = ("WaitingForFinalCheckpoint", "Finished", "Closed")
 
 
@@ -114,12 +116,21 @@ class RandomJob:
         cut_short = any(isinstance(e, fx.StopAtBoundary) for e in self.lanes[lane])
         if not self.lanes[lane]:
             del self.lanes[lane]
+        if isinstance(effect, fx.FireMaxWatermark):
+            self.check_that_nothing_is_left(effect.task)
         if isinstance(effect, fx.RetryLater):
             self.mail.append(("retry_due",))
         elif isinstance(effect, fx.StoreCheckpoint) and unwritable:
             self.mail.append(("checkpoint_failed", effect.number))
         elif answer := self.world.carry_out(effect, cut_short=cut_short):
             self.mail.append(answer)
+
+    def check_that_nothing_is_left(self, task: str) -> None:
+        """A run that ended by itself is flushed when it has read all of its own sources."""
+        actor, ended = self.world.actors[task], self.c.tasks[task]
+        own = self.world.shapes[parse_task_id(task)[0]].own and not actor.flushed
+        if own and ended.exhausted and ended.scenario is Scenario.END_OF_INPUT:
+            assert not actor.left, f"{task} is flushed with something left"
 
     def deliver(self, which: int) -> None:
         event = self.mail.pop(which)
@@ -295,7 +306,8 @@ class RandomJob:
         if running:
             task = self.random.choice(running)
             if self.world.work(task, self.random.randint(1, 3)):
-                self.mail.append(("run_ended", task, {"exhausted": True}))
+                rest = self.world.leave_some(task, self.random)
+                self.mail.append(("run_ended", task, {"exhausted": True, "rest": rest}))
 
     def all_goes_well(self) -> None:
         for _ in range(self.random.randint(1, 10)):

@@ -222,11 +222,12 @@ class Watcher:
         run = self.runs[task]
         run.own_over, run.rest = True, rest
 
-    def _take_run_ended(self, task: str, exhausted: bool) -> None:
+    def _take_run_ended(self, task: str, exhausted: bool, rest: bool = False) -> None:
         run = self.runs[task]
         if run.runs and not run.asked and run.why is None:
             if exhausted:
                 run.exhausted = run.own_over = True
+                run.rest = rest
             if not exhausted:
                 self._take_script_stopped(task)
             elif self.request is None and not self.script_ended:
