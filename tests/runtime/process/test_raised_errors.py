@@ -69,7 +69,7 @@ AS_SCRIPT = """
 import logging, time
 from types import FrameType
 from streamjob.runtime.driver import threads
-from streamjob.runtime.process import interruption
+from streamjob.runtime.driver.script import interruption
 spared, look = [], interruption.may_be_left
 def may_be_left(frame):
     may = look(frame)

@@ -18,11 +18,11 @@ from ...protocol.messages.commands import Mode
 from ...protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
 from ..driver import threads
 from ..driver.driver import Driver
+from ..driver.script.overtime import LAST, Overtime, limit_of
 from ..driver.script.sessions import end_spark
 from ..driver.status_board import StatusBoard
 from . import script
 from .main_thread import ScriptsMainThread
-from .overtime import LAST, Overtime, limit_of
 from .signals import Signals
 
 log = logging.getLogger("streamjob")

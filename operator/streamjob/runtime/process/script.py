@@ -19,7 +19,7 @@ from pyspark.errors import StreamingQueryException
 from ...jvm.errors import one_line
 from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_config import Application
-from .interruption import calls_script
+from ..driver.script.interruption import calls_script
 
 
 class ScriptNotFound(StreamJobError):

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from ..driver import threads
-from .interruption import calls_script, leave, may_be_left
+from ..driver.script.interruption import calls_script, leave, may_be_left
 
 # Seconds. The terminal sends a Ctrl-C to the whole process group, and a parent (`timeout`, `uv run`, `npm`)
 # may forward it again. Nobody presses it twice as fast as that.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.runtime.process.overtime import Overtime, limit_of
+from streamjob.runtime.driver.script.overtime import Overtime, limit_of
 
 
 def told(overtime: Overtime) -> list[int]:

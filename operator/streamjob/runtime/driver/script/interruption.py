@@ -19,7 +19,7 @@ from py4j.clientserver import ClientServerConnection
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Where the runtime's locks are acquired, and those of `logging`, which its other threads need, too.
-_LOCKS = (f"{Path(__file__).parents[2]}/", f"{Path(logging.__file__).parent}/")
+_LOCKS = (f"{Path(__file__).parents[3]}/", f"{Path(logging.__file__).parent}/")
 _WAITS: tuple[CodeType, ...] = (threading.Condition.wait.__code__, SocketIO.readinto.__code__)
 _SENDS: CodeType = ClientServerConnection.send_command.__code__
 _calls_script: set[CodeType] = set()
