@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -147,6 +148,18 @@ def death_of(pod: Pod) -> Problem:
         )
         return Problem("Evicted", message, remedy, retryable=True)
     return _exited(pod.exit)
+
+
+def death_of_prepared(pod: Pod) -> Problem:
+    """As `death_of`, of a driver that ended before its gate: its pod is deleted, and its log with it."""
+    problem = death_of(pod)
+    if SEE_ITS_LOG.casefold() not in problem.remedy.casefold():
+        return problem
+    remedy = (
+        f"Its pod {pod.name} is deleted, with its log: follow that of the next attempt (`kubectl logs -f`). "
+        "With spec.upgrade.mode: Savepoint the pod of a driver that fails stays"
+    )
+    return replace(problem, remedy=remedy)
 
 
 def not_prepared(pod: Pod | None, job: StreamJob) -> Problem:

@@ -197,6 +197,15 @@ class TestInVain:
         phase, why, do, _ = look(replace(after, standbys=()))
         assert (phase, why, do) == (Phase.RUNNING, "RolledBack", [])
 
+    def test_nobody_is_sent_to_a_log_that_has_gone_with_its_pod(self) -> None:
+        failed = replace(FATAL, remedy="See the driver's log for the traceback")
+        pod = exited(1, 2, report=driver(DriverPhase.FAILED, 2, problem=failed))
+        there = replace(pod, specification=made(NEW), prepared=True)
+        d = look(handing_over(status=ran() | preparing(), standbys=(there,)))[3]
+        assert d.status.last_error is not None
+        assert d.status.last_error.remedy.startswith(f"Its pod {pod.name} is deleted, with its log: follow")
+        assert "See the driver's log" not in d.status.conditions[0].message
+
     def test_a_failure_that_may_pass_is_tried_once_more(self) -> None:
         gone = exited(1, 2, report=driver(DriverPhase.FAILED, 2, problem=TRANSIENT))
         o = handing_over(standbys=(replace(gone, specification=made(NEW), prepared=True),))

@@ -85,7 +85,7 @@ def _with_its_standby(c: Context) -> Context:
         return c
     elif pod.terminated:
         s = s.model_copy(update={"failures": 0}) if diagnosis.was_stable(pod, c.now) else s
-        found = standby_failed(s, c.observed.job, diagnosis.death_of(pod), c.now)
+        found = standby_failed(s, c.observed.job, diagnosis.death_of_prepared(pod), c.now)
     else:
         problem = _unready(c, s, pod)
         error = error_status(s.error, problem, c.now) if problem else s.error
@@ -183,7 +183,7 @@ def prepare(c: Context) -> Decision | None:
         leaves = any(p.epoch == u.epoch for p in c.observed.standbys)
         return _make(c, u.model_copy(update={"epoch": free_epoch(c)}) if leaves else u)
     if pod.terminated:  # it may have been chance: once more, under another name
-        s = fail(c.status, diagnosis.death_of(pod), c.now)
+        s = fail(c.status, diagnosis.death_of_prepared(pod), c.now)
         anew = u.model_copy(update={"epoch": free_epoch(c), "error": s.last_error})
         return _make(replace(c, status=s), anew)
     return None
@@ -342,7 +342,7 @@ def _in_vain(c: Context, u: UpgradeStatus, pod: Pod | None) -> Problem | None:
     if pod is None:
         return upgrade.refusal(c) or (diagnosis.not_prepared(None, c.observed.job) if late else None)
     if pod.terminated:
-        problem = diagnosis.death_of(pod)
+        problem = diagnosis.death_of_prepared(pod)
         again = problem.retryable and c.observed.job.spec.restart.policy is RestartPolicy.ON_FAILURE
         return problem if late or u.error is not None or not again else None
     stuck = diagnosis.stuck(pod, c.observed.job, c.now)
