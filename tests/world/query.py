@@ -29,6 +29,7 @@ class Query:
     failure: Exception | None = None
     stopped_by_request: bool = False
     takes_over: Query | None = None
+    brokers: tuple[str, ...] = ()
     over: threading.Event = field(default_factory=threading.Event)
     name: TaskName = field(init=False)
     task: str = field(init=False)

@@ -31,6 +31,7 @@ class Run:
         self.failure: Exception | None = None
         self.stopped_by_request = self.was_cut_short = False
         self.takes_over: Run | None = None
+        self.brokers = ()
 
     def continues(self, other: Run) -> bool:
         return self is other or self.takes_over is other

@@ -41,6 +41,7 @@ class Run:
         self.failed_by_itself = self.stopped_by_request = False
         self.stopped = 0
         self.takes_over: Run | None = None
+        self.brokers = ()
         self.directory = self
 
     def continues(self, other: Run) -> bool:

@@ -31,6 +31,7 @@ class Run:
         self.uid = self.task = uid
         self.figures = Figures()
         self.failure: Exception | None = None
+        self.brokers = ()
         self.failed_by_itself = self.stopped_by_request = self.exhausts = False
         self.over = threading.Event()
         self.query, self.takes_over, self.transactions = object(), None, None

@@ -40,6 +40,20 @@ def test_a_query_that_finds_no_room_says_so(message: str, reason: str) -> None:
     assert ("spec.storage.checkpoints" in problem.remedy) == (reason == "StorageFull")
 
 
+def test_an_error_of_kafka_says_which_topics_and_brokers() -> None:
+    """Kafka's own errors do not: the client may have several."""
+    brokers = ["Kafka orders at kafka:9092"]
+    lost = RuntimeError(
+        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: it failed\nCaused by: "
+        "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment."
+    )
+    assert problem_of(lost, "orders", brokers).message == (
+        "orders: TimeoutException: Timed out waiting for a node assignment. (it failed); the query uses "
+        "Kafka orders at kafka:9092"
+    )
+    assert problem_of(ValueError("no rate"), "orders", brokers).message == "orders: no rate"
+
+
 def test_r7_what_stages_give_and_leave_is_summed() -> None:
     notes = Notes()
     assert (notes.flushed_rows, notes.state_rows_left) == (None, None)

@@ -55,6 +55,9 @@ class Run(Reported, Protocol):
     stopped_by_request: bool
     takes_over: Any
 
+    @property
+    def brokers(self) -> Sequence[str]: ...
+
     def continues(self, other: Any) -> bool: ...
 
     def cut_short(self) -> None: ...
@@ -283,11 +286,11 @@ class Dispatcher(Generic[R]):
             concerned = other is run or not other.over.is_set()
             if concerned and self.coordinator.tasks[other.task].can_fail:
                 other.failure = other.failure or error
-                self.notes.failed[other.task] = problem_of(error, run.task)
+                self.notes.failed[other.task] = problem_of(error, run.task, run.brokers)
                 taken_down.append(other)
                 self.take(ev.TaskFailed(other.task))
         self.publish()
-        log.error("stage %s failed: %s", run.task, problem_of(error).message)
+        log.error("stage %s failed: %s", run.task, problem_of(error, brokers=run.brokers).message)
         for other in taken_down:
             if other is not run:
                 log.warning("stage %s is interrupted: it is connected with %s", other.task, run.task)

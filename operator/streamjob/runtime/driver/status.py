@@ -73,11 +73,19 @@ class Notes:
             self.failure = problem_of(error, what)
 
 
-def problem_of(error: BaseException, what: str = "") -> Problem:
-    """The error as the status reports it. An error that is no StreamJobError counts as retryable."""
+OF_KAFKA = ("org.apache.kafka.",)  # in the texts of an error
+
+
+def problem_of(error: BaseException, what: str = "", brokers: Sequence[str] = ()) -> Problem:
+    """The error as the status reports it. An error that is no StreamJobError counts as retryable.
+
+    :param brokers: what its query reads from and writes to in Kafka, whose errors do not say it.
+    """
     if isinstance(error, StreamJobError):
         return Problem.of(error)
     message = f"{what}: {one_line(error)}".lstrip(": ")
+    if brokers and line_with(error, OF_KAFKA) is not None:
+        message += f"; the query uses {', '.join(brokers)}"
     if (full := line_with(error, FULL)) is not None:
         remedy = (
             "Make room where the message says: in <checkpoints>, in the sink, or in <local-folder>; it is "

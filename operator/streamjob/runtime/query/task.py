@@ -148,6 +148,13 @@ class Stage:
             if self._noted_ends is not None:
                 self._noted_ends, self._are_noted = self._noted_ends.with_writes(ends.wrote), False
 
+    @property
+    def brokers(self) -> list[str]:
+        """What it reads from and writes to in Kafka: topics and servers."""
+        noted = self._noted_ends
+        places = (*noted.sources, *([noted.sink] if noted.sink else [])) if noted is not None else ()
+        return [str(place) for place in places if place.brokers]
+
     def of_manager(self, manager: Any) -> bool:
         """Whether the run was started in the session of this StreamingQueryManager."""
         return self.manager is not None and bool(self.manager == manager)
