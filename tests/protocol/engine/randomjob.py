@@ -17,7 +17,6 @@ from streamjob.protocol.engine import effects as fx
 from streamjob.protocol.engine.checkpoints.checkpoint import Checkpointing
 from streamjob.protocol.errors import StreamJobError
 from streamjob.protocol.graph import parse_task_id
-from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.restore.recovery import AlreadyDrained, Plan, UnfinishedBeforeFinished
 from tests.protocol.engine.job_model import Shape, World
 from tests.protocol.engine.minimal_driver import DRAIN, STOP, event_of
@@ -129,7 +128,7 @@ class RandomJob:
         """A run that ended by itself is flushed when it has read all of its own sources."""
         actor, ended = self.world.actors[task], self.c.tasks[task]
         own = self.world.shapes[parse_task_id(task)[0]].own and not actor.flushed
-        if own and ended.exhausted and ended.scenario is Scenario.END_OF_INPUT:
+        if own and ended.exhausted:
             assert not actor.left, f"{task} is flushed with something left"
 
     def deliver(self, which: int) -> None:

@@ -105,7 +105,7 @@ class TaskTermination(Closing):
         ):
             return []
         if not sources:
-            rest = task.rest and self.requested is None
+            rest = task.rest and (self.requested is None or task.exhausted)
             return self._begin(name, self.requested or Scenario.END_OF_INPUT, CatchUp(name) if rest else None)
         upstream = [self.counters.of(stage.uid).tasks for stage in sources]
         stopped = any(t.stopped for t in upstream)
