@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -334,6 +335,22 @@ def test_how_an_index_comes_back(phase: str, state: str, checkpoint: int, remedy
     finding = found(obj, index=index(None))["IndexMissing"]
     assert remedy in finding.remedy
     assert finding.mover is mover
+
+
+def test_at_a_terminal_nothing_is_said_of_pods_and_fields() -> None:
+    slow = stage(
+        batchSeconds={"triggerExecution": 900.0},
+        lastCommitAt=at(-600),
+        sources=[{"uid": "s", "lagSeconds": 9}],
+    )
+    dead, failed = situations()["degraded_deadQuery"], situations()["degraded_failed"]
+    failed = {**failed, "status": {**failed["status"], "lastError": None}}
+    jobs = [runs(stages=[slow], checkpoint={"latest": 7, "completedAt": at(-1)}), dead, failed]
+    said = [f for obj in jobs for f in diagnose(facts(obj, local=True, index=index(None)))]
+    assert {"NoCommit", "IndexMissing", "QueryFailed"} <= {f.reason for f in said}
+    for finding in said:
+        text = f"{finding.what} {finding.remedy}"
+        assert not re.search(r"kubectl|\bpods?\b|ConfigMap|spec\.|driver's log|eviction", text), text
 
 
 def test_an_index_without_any_savepoint_is_lost() -> None:

@@ -24,7 +24,7 @@ LINES = 200  # of a log, for a diagnosis
 def read_facts(chosen: Options, found: Job) -> Facts:
     """What a diagnosis goes by. What may not be read is missing, and said."""
     if chosen.local:
-        return Facts(found, read_index(chosen, found), times.now())
+        return Facts(found, read_index(chosen, found), times.now(), local=True)
     kubectl, unread = chosen.kubectl, list[str]()
     index = read_index(chosen, found)
     if index.problem and "forbidden" in index.problem:

@@ -69,6 +69,7 @@ class Facts:
     :param last_log: of the newest failed driver whose pod is there; later epochs may have ended since.
     :param unread: what could not be read, and why.
     :param logs: the command that prints the driver's log; empty: there is none.
+    :param local: the job is one without Kubernetes: its reader acts at a terminal.
     :param controllers: of the whole cluster; None: they may not be read, or there is no cluster.
     """
 
@@ -83,6 +84,7 @@ class Facts:
     unread: tuple[str, ...] = ()
     logs: str = ""
     controllers: tuple[Controller, ...] | None = None
+    local: bool = False
 
     def recent(self, event: Event) -> bool:
         return event.time is not None and self.at - event.time <= RECENT
@@ -92,6 +94,8 @@ class Facts:
 
         :param epoch: whose log it is; None: the newest one's.
         """
+        if self.local:
+            return remedy.replace("the driver's log", "what the job has printed")
         if not self.logs or self.logs in remedy:
             return remedy
         which = f" --epoch {epoch}" if epoch is not None else ""

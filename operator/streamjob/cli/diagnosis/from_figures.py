@@ -55,10 +55,13 @@ def hangs(f: Facts) -> Iterator[Finding]:
             "very long, "
             "or hangs.",
             (Evidence(f"stage {stage.uid}", f"batch {stage.batch} was the last"), *_durations(stage)),
-            "See Spark's UI (`kubectl port-forward` to the driver, port 4040) for the task that runs, and "
-            "the log.",
+            f"See Spark's UI ({_ui(f)}) for the task that runs, and the driver's log.",
             Mover.JOB,
         )
+
+
+def _ui(f: Facts) -> str:
+    return "http://localhost:4040" if f.local else "`kubectl port-forward` to the driver, port 4040"
 
 
 def old_checkpoint(f: Facts) -> Iterator[Finding]:
@@ -89,7 +92,7 @@ def grace(f: Facts) -> Iterator[Finding]:
     """An eviction would not leave enough time for the batch that runs."""
     given = seconds((f.job.spec.get("termination") or {}).get("gracePeriod") or "60s")
     longest = max((s.batch_seconds for s in f.job.stages if s.batch_seconds), default=0.0)
-    if given is None or f.job.phase != "Running" or longest <= given:
+    if given is None or f.local or f.job.phase != "Running" or longest <= given:
         return
     yield Finding(
         Severity.WARNING,

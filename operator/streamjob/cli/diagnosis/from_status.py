@@ -32,13 +32,22 @@ def conditions(f: Facts) -> Iterator[Finding]:
             found.reason,
             _stalled(f, found.reason, mover) if kind == "Stalled" else _degraded(found.reason),
             tuple(evidence),
-            knowledge.remedy(found.reason, error.remedy if same and error else "")
+            _remedy(f, found.reason, error.remedy if same and error else "")
             if kind == "Stalled"
             else "See the driver's log. The query runs again if the script starts it, or with the next "
-            "epoch: end the "
-            "script, or delete the driver's pod.",
+            + ("start: Ctrl-C, and start it again." if f.local else _NEXT_EPOCH),
             mover,
         )
+
+
+_NEXT_EPOCH = "epoch: end the script, or delete the driver's pod."
+
+
+def _remedy(f: Facts, reason: str, given: str) -> str:
+    """What the job itself says to do; else what the manual says, which speaks of a cluster."""
+    if f.local and not given:
+        return "See what the job has printed, and start it again."
+    return knowledge.remedy(reason, given)
 
 
 def _is_late(f: Facts, stalled: Condition) -> bool:
@@ -109,7 +118,7 @@ def restarting(f: Facts) -> Iterator[Finding]:
         f"The driver has failed {_times(restarts['count'])}{when}.",
         tuple(evidence),
         f.with_command(
-            knowledge.remedy(reason, error.remedy if error else ""),
+            _remedy(f, reason, error.remedy if error else ""),
             restarts["epoch"] if f.job.epoch > restarts["epoch"] else None,
         ),
         _mover(f, f.job.conditions["Stalled"]) if stalled else knowledge.mover(reason),
@@ -184,7 +193,7 @@ def ending(f: Facts) -> Iterator[Finding]:
             "TerminationTimedOut",
             f"The {what} takes {span(f.at - deadline)} longer than its timeout; it continues.",
             tuple(evidence),
-            knowledge.remedy("TerminationTimedOut"),
+            _remedy(f, "TerminationTimedOut", ""),
             Mover.YOU,
         )
     else:
@@ -286,7 +295,7 @@ def index(f: Facts) -> Iterator[Finding]:
         Severity.ERROR,
         "IndexMissing" if missing else "MalformedDocument",
         f"The index of the job cannot be used: {problem}.",
-        (Evidence(f"ConfigMap {f.job.index}", problem),),
+        (Evidence("index.json" if f.local else f"ConfigMap {f.job.index}", problem),),
         remedy,
         mover,
     )
@@ -294,6 +303,8 @@ def index(f: Facts) -> Iterator[Finding]:
 
 def _how_to_have_it_again(f: Facts) -> tuple[str, Mover]:
     """What brings the index back, and whose move that is. As `rebuild` of the controller has it."""
+    if f.local:
+        return "Start another job from one of its savepoints: --state and --restore.", Mover.YOU
     if f.runs:
         return "Nothing has to be done: the operator rebuilds it from what the driver knows.", Mover.OPERATOR
     savepoint, latest = f.job.part("savepoint"), f.job.part("checkpoint").get("latest")
