@@ -25,6 +25,7 @@ TESTS = {
     "runtime.savepoints.incomplete": ("expired",),
     "storage.executor_task": ("executor_copy",),
     "runtime.startup.carried_stages": ("missing_stages", "carried_stages"),
+    "runtime.startup.begin_from": ("restore_point",),
     "runtime.query.task": ("task", "interruption"),
     "runtime.driver.driver": ("driver", "start/gate_keeper"),
 }
