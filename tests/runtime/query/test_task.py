@@ -66,3 +66,17 @@ def test_w1_a_stop_begins_no_flush(tmp_path: Path) -> None:
         write(directory, log, 0)
     assert run_of(directory).complete_flush(lambda _: None) is None
     assert directory.boundary() == 0
+
+
+def test_row1_that_everything_is_read_is_not_known_of_a_session_that_has_ended(tmp_path: Path) -> None:
+    """The thread that asks waits for the end of the query, and must not end by an error itself."""
+    directory = CheckpointDir(FILES, f"file:{tmp_path}/orders/0")
+    write(directory, "offsets", 0)
+    run = run_of(directory)
+    run.query = Query(directory)  # type: ignore[assignment]
+
+    def gone(query: object) -> None:
+        raise AttributeError("'NoneType' object has no attribute '_jvm'")
+
+    run.engine = SimpleNamespace(internals=SimpleNamespace(execution=gone))  # type: ignore[assignment]
+    assert not run.has_read_all()

@@ -19,7 +19,7 @@ from ...jvm.errors import one_line
 from ...protocol.formats import splits
 from ...protocol.formats.records import OperatorKind, OperatorRecord, TaskRecord
 from ...protocol.graph import TaskName
-from ...storage.hadoop import HadoopFiles, StorageError
+from ...storage.hadoop import HadoopFiles
 from ..spark.boundary import QueryFailed, run_to_end, stop_at_boundary
 from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.engine import Engine
@@ -400,7 +400,7 @@ class Stage:
             execution = internals.execution(query)
             sources = [traits_of(source, internals.jvm) for source in execution.sources]
             return read_by(execution.trigger, sources, pending=pending)
-        except (Py4JError, PySparkException, StorageError) as e:
+        except Exception as e:  # the session may have ended, the storage may not answer: it is not known
             log.debug("stage %s: whether it has read everything is not known: %s", self.task, one_line(e))
             return []
 
