@@ -28,6 +28,7 @@ TESTS = {
     "runtime.startup.begin_from": ("restore_point",),
     "runtime.query.task": ("task", "interruption"),
     "runtime.driver.driver": ("driver", "start/gate_keeper"),
+    "runtime.spark.sources.end_of_input": ("../../query/catch_up",),
 }
 
 
