@@ -134,6 +134,12 @@ IN_ONE_SCRIPT = """
         rows.writeStream.queryName("table").format("json").toTable("lines")
     except Exception as e:
         say("table", getattr(e, "reason", type(e).__name__))
+    beside = rows.writeStream.queryName("beside").trigger(**OFTEN)
+    beside = beside.foreachBatch(lambda frame, _: frame.write.mode("append").json(f"{home}/link/out")).start()
+    try:
+        beside.awaitTermination()
+    except StreamingQueryException as e:
+        say("beside", "_spark_metadata" in str(e))
     first.awaitTermination()
 """
 
@@ -144,7 +150,7 @@ def test_two_queries_of_a_script_that_share_a_place_however_it_is_spelled(
     script = Script(tmp_path, IN_ONE_SCRIPT)
     values = feed(script, 0, 3)
     with script.driver() as driver:
-        await_said(driver, "table SinkShared")
+        await_said(driver, "beside True")
         await_batch(driver, "other", 2)
         driver.finish(Mode.STOP)
     assert said(driver.log) == [
@@ -156,6 +162,7 @@ def test_two_queries_of_a_script_that_share_a_place_however_it_is_spelled(
         "later SinkShared",
         "other runs",
         "table SinkShared",
+        "beside True",
     ]
     disk = tmp_path / "disk"
     assert sorted(p.name for p in disk.iterdir()) == ["chk", "chk-once", "once", "other", "out"]

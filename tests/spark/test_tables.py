@@ -225,6 +225,36 @@ def test_a_table_that_was_brought_back_is_refused(lake: Lake, script: Script) ->
 
 
 @pytest.mark.slow
+def test_a_table_whose_files_are_older_is_refused_and_one_that_is_new_is_a_warning(
+    lake: Lake, script: Script
+) -> None:
+    """No history says what has happened."""
+    if lake.format == "hudi":
+        pytest.skip("it does not commit each batch")
+    folder = script.home / ("ice/db/table" if lake.format == "iceberg" else "table")
+    feed(script, 0, 2)
+    driver = stopped(lake, script, 2)
+    shutil.copytree(folder, script.home / "older")
+    feed(script, 2, 4)
+    driver = stopped(lake, script, 4, driver)
+    shutil.rmtree(folder)
+    shutil.copytree(script.home / "older", folder)
+    refused = run(lake, script, driver)
+    message, remedy = problem(refused, "SinkBehind")
+    assert "ends with batch 1 of query 'lake', which has committed up to batch 3" in message
+    assert "of batch 1 or before" in remedy
+    lake.drop()
+    lake.create(lake.table)
+    feed(script, 4, 5)
+    refused.record = driver.record
+    with run(lake, script, refused) as driver:
+        await_values(lake, driver, 1)
+        assert [w.reason for w in driver.status().warnings] == ["SinkReplaced"]
+        driver.finish(Mode.STOP)
+    assert lake.values() == [4]
+
+
+@pytest.mark.slow
 def test_a_table_with_another_schema_is_refused_before_a_batch_is_planned(lake: Lake, script: Script) -> None:
     feed(script, 0, 2)
     driver = stopped(lake, script, 2)

@@ -1,4 +1,4 @@
-"""Writes of foreachBatch functions that Delta would skip because of another query of the script."""
+"""Writes of foreachBatch functions whose rows would be lost because of another query."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Function:
 
 
 def run(task: str) -> Any:
-    """A run whose batch 3 is one that it had planned before: no table is asked."""
+    """A run in its batch 3."""
     return SimpleNamespace(
         task=task,
         each_batch=Function(),
@@ -34,9 +34,11 @@ def run(task: str) -> Any:
 def write(stage: Any, writers: dict[tuple[str, str], str], place: str, app: str, version: int = 3) -> None:
     options = {"txnappid": app, "txnversion": str(version)}
     if place.startswith("/"):
-        SkippedWrites(stage, writers).refuse(Target("delta", {**options, "path": place}), None)
+        SkippedWrites(stage, writers).refuse_shared(Target("delta", {**options, "path": place}), None)
     else:
-        SkippedWrites(stage, writers).refuse(Target("delta", options, table=place), Table(f"lake.{place}"))
+        SkippedWrites(stage, writers).refuse_shared(
+            Target("delta", options, table=place), Table(f"lake.{place}")
+        )
 
 
 @pytest.mark.parametrize("place", ["/data/t", "db.t"])
@@ -65,3 +67,22 @@ def test_what_two_queries_may_share() -> None:
     write(run("b"), writers, "/data/t", "app-b")
     write(run("b"), writers, "/data/u", "app-a")
     write(run("a"), writers, "/data/t", "app-a")  # started again
+
+
+def test_files_beside_the_log_of_another_query_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "out" / "_spark_metadata").mkdir(parents=True)
+    stage = run("a")
+    with pytest.raises(SinkShared, match="would not find"):
+        SkippedWrites(stage, {}).refuse_shared(Target("json", {"path": f"{tmp_path}/out/"}), None)
+    assert isinstance(cast(Function, stage.each_batch).must_fail, SinkShared)
+
+
+def test_what_is_no_file_beside_such_a_log(tmp_path: Path) -> None:
+    (tmp_path / "out" / "_spark_metadata").mkdir(parents=True)
+    for target in (
+        Target("json", {"path": f"{tmp_path}/other"}),
+        Target("json", {"path": f"{tmp_path}/out/day=1"}),  # its readers name it
+        Target("delta", {"path": f"{tmp_path}/out"}),
+        Target("jdbc"),
+    ):
+        SkippedWrites(run("a"), {}).refuse_shared(target, None)

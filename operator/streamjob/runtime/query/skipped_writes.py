@@ -5,7 +5,7 @@ the table has from that id (WriteIntoDelta.hasBeenExecuted). That is right for a
 crash. A batch that this run has planned itself is written for the first time. If the table has its number
 already, then from another line of batches: the job was restored from an older savepoint, forked, or begun
 again without its checkpoints. Its rows would be lost in silence. So would those of the slower one of two
-queries with one id.
+queries with one id, and files in a folder of Spark's file sink, whose log does not name them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 
 from ...jvm.errors import one_line
 from ..spark.handles import Table as CatalogTable
-from ..spark.sink_log import SinkAhead
+from ..spark.sink_log import FORMATS, METADATA, SinkAhead
 from ..spark.tables.find import table_of_target
 from ..spark.target import Target
 from .places.claim import SinkShared
@@ -37,6 +37,7 @@ class SkippedWrites:
         self._stage = stage
         self._writers = writers
         self._runs_again = stage.directory.latest_offset()
+        self._folders: set[str] = set()
         self._asked: set[tuple[str, str | None, str | None]] = set()
 
     def refuse(self, target: Target, found: CatalogTable | None) -> None:
@@ -44,15 +45,11 @@ class SkippedWrites:
 
         :param found: the table that `target.table` names.
         :raises SinkAhead: Delta would skip it. The batch fails, whatever its function makes of that.
-        :raises SinkShared: another query of the job writes to the table with the same id. So does this.
         """
         function, options = self._stage.each_batch, target.options
         app, version = options.get("txnappid"), options.get("txnversion")
         if function is None or function.batch is None or app is None or not (version or "").isdigit():
             return
-        if (shared := self._shared(target, found, app)) is not None:
-            function.must_fail = function.failure = shared
-            raise shared
         key = (app, target.table, options.get("path"))
         if key in self._asked or function.batch <= (-1 if self._runs_again is None else self._runs_again):
             return
@@ -61,8 +58,23 @@ class SkippedWrites:
             function.must_fail = function.failure = error
             raise error
 
-    def _shared(self, target: Target, found: CatalogTable | None, app: str) -> SinkShared | None:
-        path, task = target.options.get("path"), self._stage.task
+    def refuse_shared(self, target: Target, found: CatalogTable | None) -> None:
+        """Check that the rows of a write that is about to begin are not lost beside those of another query.
+
+        :param found: as in `refuse`.
+        :raises SinkShared: they would. The batch fails, whatever its function makes of that.
+        """
+        function = self._stage.each_batch
+        if function is None or function.batch is None:
+            return
+        if (error := self._one_id(target, found) or self._unread(target)) is not None:
+            function.must_fail = function.failure = error
+            raise error
+
+    def _one_id(self, target: Target, found: CatalogTable | None) -> SinkShared | None:
+        path, app, task = target.options.get("path"), target.options.get("txnappid"), self._stage.task
+        if app is None:
+            return None
         table = self._stage.files.canonical(path) if path is not None else str(found.name if found else "")
         other = self._writers.setdefault((app, table), task)
         if other == task:
@@ -71,6 +83,27 @@ class SkippedWrites:
             f"the foreachBatch functions of queries {other!r} and {task!r} write to {table} with one "
             f"txnAppId, {app!r}: Delta would skip the batches of the slower one",
             remedy="Use a txnAppId for each query",
+        )
+
+    def _unread(self, target: Target) -> SinkShared | None:
+        """The refusal of files in a folder whose readers go by the log of Spark's file sink.
+
+        Each folder is looked at once.
+        """
+        files, path = self._stage.files, target.options.get("path")
+        if path is None or (target.format or "parquet").lower() not in FORMATS:
+            return None
+        folder = files.qualify(path).rstrip("/")
+        if folder in self._folders:
+            return None
+        self._folders.add(folder)
+        if not files.exists(f"{folder}/{METADATA}"):
+            return None
+        return SinkShared(
+            f"the foreachBatch function of query {self._stage.task!r} writes to {folder}, where Spark's file "
+            f"sink of another query has its log ({METADATA}): readers go by the log and would not find these "
+            "rows",
+            remedy="Let the function write to a folder of its own",
         )
 
     def _ahead(

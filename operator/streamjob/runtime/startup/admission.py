@@ -148,8 +148,10 @@ def enter(
     )
     table = table_written(writer, written, engine.files.qualify) if before is None else None
     if table is not None and not isinstance(table, MissingTable):
+        origin = _begins_from(point, plan, directory)
+        here = Going(point, engine, origin.directory, writer, written, sink, upstream, stage is not None)
         warnings += refuse_unfit_table(
-            task.name, table, written, frame_of(writer), _begins_from(point, plan, directory)
+            task.name, table, written, frame_of(writer), origin, wrote_here=here.wrote_here
         )
     directory.drop_half_written()
     if stage is not None and before is None:

@@ -51,6 +51,8 @@ class ObservedWrites:
         self, stage: Stage, skipped: SkippedWrites, target: Target, table: Table | None, certain: bool
     ) -> None:
         """The function is about to write, or another one, if it is not certain. Called where it writes."""
+        if certain:
+            skipped.refuse_shared(target, table)
         if certain or _has_number(stage, target):
             skipped.refuse(target, table)
         try:

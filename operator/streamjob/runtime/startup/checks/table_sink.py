@@ -55,7 +55,13 @@ class Origin:
 
 
 def refuse_unfit_table(
-    name: str, table: Table | OtherTable, written: Written, rows: DataFrame, origin: Origin
+    name: str,
+    table: Table | OtherTable,
+    written: Written,
+    rows: DataFrame,
+    origin: Origin,
+    *,
+    wrote_here: bool | None = None,
 ) -> list[Problem]:
     """Check the table against what the query writes and what it begins from.
 
@@ -63,6 +69,7 @@ def refuse_unfit_table(
 
     :param name: the query's.
     :param rows: what it writes.
+    :param wrote_here: whether its earlier batches are in this table, None if that is not known.
     :returns: warnings; the query starts all the same.
     :raises SinkSchema: the table does not take the rows.
     :raises SinkAhead: the table has batches that the query would plan again.
@@ -80,7 +87,10 @@ def refuse_unfit_table(
         if query_id is None or origin.last is None or replaces:
             return []
         if origin.batch is None:
-            _refuse_taken_back(name, table, query_id, origin.directory.latest_commit())
+            committed = origin.directory.latest_commit()
+            _refuse_taken_back(name, table, query_id, committed)
+            if wrote_here and committed is not None:
+                return refuse_behind(name, table.name, table.skipped_up_to(query_id), committed)
         else:
             _refuse_twice(name, table, query_id, origin)
     except (PySparkException, Py4JError) as e:
@@ -94,6 +104,32 @@ def refuse_unfit_table(
 def _not_checked(text: str) -> Problem:
     log.warning("%s", text)
     return Problem("SinkNotChecked", text, "Nothing has to be done if nobody else has run this query")
+
+
+def refuse_behind(name: str, table: str, there: int | None, committed: int) -> list[Problem]:
+    """Check that the table has the query's last batch, where nothing in its history says that it was taken
+    back: somebody has put older files of the table in the place of the newer ones. In Delta and Iceberg each
+    batch is a commit, also one without rows.
+
+    :param there: the last batch of the query that the table has, None if it has none.
+    :returns: a warning about a table that has none.
+    :raises SinkBehind: it has earlier ones only.
+    """
+    if there is not None and there < committed:
+        raise SinkBehind(
+            f"{table} ends with batch {there} of query {name!r}, which has committed up to batch {committed} "
+            "and would not write the batches in between again: the table's files are older",
+            remedy="Put the table's newer files back. If they are lost and the rows are needed, <new-job> of "
+            f"batch {there} or before; if the rows are not needed, with the latest savepoint",
+        )
+    if there is not None:
+        return []
+    text = (
+        f"{table} has no batch of query {name!r}, which has committed up to batch {committed}: the table was "
+        "created again, or its history has expired"
+    )
+    log.warning("%s", text)
+    return [Problem("SinkReplaced", text, "Nothing has to be done if that is meant")]
 
 
 def refuse_gone_table(name: str, table: MissingTable, batch: int, folder: str | None) -> NoReturn:
