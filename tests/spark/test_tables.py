@@ -229,8 +229,6 @@ def test_a_table_whose_files_are_older_is_refused_and_one_that_is_new_is_a_warni
     lake: Lake, script: Script
 ) -> None:
     """No history says what has happened."""
-    if lake.format == "hudi":
-        pytest.skip("it does not commit each batch")
     folder = script.home / ("ice/db/table" if lake.format == "iceberg" else "table")
     feed(script, 0, 2)
     driver = stopped(lake, script, 2)

@@ -1,4 +1,4 @@
-"""Tables that no history speaks of: with older files, created again, of a format that nobody here can read."""
+"""Tables that no history speaks of: with older files, created again, of a format that nobody can read."""
 
 from __future__ import annotations
 

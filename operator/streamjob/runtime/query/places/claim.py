@@ -14,7 +14,7 @@ from ...spark import sink_log
 from ...spark.stream_writer import Written
 from ..edges import Channel
 
-LAKES = frozenset({"delta", "iceberg", "hudi"})  # formats of tables to which several queries may append
+LAKES = frozenset({"delta", "iceberg"})  # formats of tables to which several queries may append
 
 
 class SinkShared(StreamJobError):
