@@ -69,8 +69,34 @@ def test_every_edge_is_reported_once_when_both_ends_are_there(declared: list[tup
     assert sorted(reported) == sorted({(s.uid, t) for t in graph.stages for s in graph.upstream(t)})
 
 
-def test_a_stage_is_declared_with_its_tasks() -> None:
+def test_w2_an_assumed_edge_counts_until_its_writer_shows_otherwise() -> None:
     graph = Graph()
-    graph.add_stage("A", 2)
-    graph.add_stage("B", upstream=["A"])
-    assert {uid: list(s.tasks) for uid, s in graph.stages.items()} == {"A": ["A/0", "A/1"], "B": ["B"]}
+    graph.expect("clean")
+    graph.add("totals")
+    edges = graph.assume("totals", ["clean"])
+    assert [(a.uid, b.uid) for a, b in edges] == [("clean", "totals")]
+    assert [s.uid for s in graph.upstream("totals")] == ["clean"]
+    assert [(a.uid, b.uid) for a, b in graph.drop_assumed("clean")] == [("clean", "totals")]
+    assert graph.upstream("totals") == graph.downstream("clean") == []
+
+
+def test_w2_an_assumed_edge_that_is_shown_stays() -> None:
+    graph = Graph()
+    graph.expect("clean")
+    graph.add("totals")
+    graph.assume("totals", ["clean"])
+    graph.connect("totals", ["clean"])
+    assert graph.drop_assumed("clean") == []
+    assert [s.uid for s in graph.upstream("totals")] == ["clean"]
+
+
+def test_w2_an_assumed_edge_refuses_no_circle() -> None:
+    """The script has turned it round since."""
+    graph = Graph()
+    graph.expect("clean")
+    graph.add("totals")
+    graph.assume("totals", ["clean"])
+    graph.refuse_cycle("clean", ["totals"])
+    graph.drop_assumed("clean")
+    graph.add("clean", ["totals"])
+    assert [s.uid for s in graph.upstream("clean")] == ["totals"]

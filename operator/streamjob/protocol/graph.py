@@ -3,6 +3,9 @@
 The graph grows while the script starts its queries. An edge leads from stage to stage and connects every task
 of the one with every task of the other. A stage names its upstream when it starts. A named stage may start
 later or never; until then it is not part of the graph, unless it is expected.
+
+An edge that only the restored checkpoint has is *assumed*: its reader has started and its writer has not. It
+counts until the writer starts, and then shows whether it is still there.
 """
 
 from __future__ import annotations
@@ -66,10 +69,14 @@ class Stage:
 
 @dataclass
 class Graph:
-    """`readers`: for the uid of a stage, started or not, the stages that named it as their upstream."""
+    """`readers`: for the uid of a stage, started or not, the stages that named it as their upstream.
+
+    :param assumed: edges that are assumed, as (writer, reader).
+    """
 
     stages: dict[str, Stage] = field(default_factory=dict)
     readers: dict[str, dict[str, None]] = field(default_factory=dict)
+    assumed: set[tuple[str, str]] = field(default_factory=set)
 
     def expect(self, uid: str) -> list[tuple[Stage, Stage]]:
         """The stage will start, and stages that name it as their upstream have to wait for it.
@@ -80,15 +87,6 @@ class Graph:
             return []
         stage = self.stages[uid] = Stage(uid)
         return [(stage, self.stages[r]) for r in self.readers.get(uid, ()) if r in self.stages]
-
-    def add_stage(self, uid: str, parallelism: int = 1, upstream: Iterable[str] = ()) -> None:
-        """Declare a stage with all its tasks.
-
-        :raises GraphCycle: as `add`.
-        """
-        named = tuple(upstream)
-        for index in range(parallelism):
-            self.add(task_id(uid, index, parallelism), named)
 
     def add(self, task: str, upstream: Iterable[str] = ()) -> list[tuple[Stage, Stage]]:
         """Add a task.
@@ -107,9 +105,10 @@ class Graph:
         :returns: the edges that exist from now on, as (upstream, downstream).
         :raises GraphCycle: as `add`.
         """
-        stage = self.stages.get(uid)
-        fresh = [u for u in dict.fromkeys(upstream) if stage is None or u not in stage.named]
-        self._refuse_cycles(fresh, uid)
+        stage, named = self.stages.get(uid), dict.fromkeys(upstream)
+        fresh = [u for u in named if stage is None or u not in stage.named]
+        self._refuse_cycles(named, uid)
+        self.assumed -= {(u, uid) for u in named}
         edges = self.expect(uid)
         stage = self.stages[uid]
         for u in fresh:
@@ -118,6 +117,31 @@ class Graph:
             if u in self.stages:
                 edges.append((self.stages[u], stage))
         return edges
+
+    def assume(self, uid: str, upstream: Iterable[str]) -> list[tuple[Stage, Stage]]:
+        """The stage, which starts, has read from these in an earlier epoch. None of them has started.
+
+        :returns: as `connect`.
+        """
+        stage = self.stages[uid]
+        fresh = [u for u in upstream if u not in stage.named and not self._path(uid, u)]
+        edges = self.connect(uid, fresh)
+        self.assumed |= {(u, uid) for u in fresh}
+        return edges
+
+    def drop_assumed(self, uid: str) -> list[tuple[Stage, Stage]]:
+        """The stage starts, and has told by now who reads from it. Drop the other assumed edges.
+
+        :returns: the edges that no longer exist, as (upstream, downstream).
+        """
+        gone = [(writer, reader) for writer, reader in self.assumed if writer == uid]
+        self.assumed.difference_update(gone)
+        for writer, reader in gone:
+            del self.stages[reader].named[writer]
+            del self.readers[writer][reader]
+        return [
+            (self.stages[writer], self.stages[reader]) for writer, reader in gone if writer in self.stages
+        ]
 
     def upstream(self, uid: str) -> list[Stage]:
         """The stages that this stage reads from, as far as they are known."""
@@ -185,7 +209,7 @@ class Graph:
         while todo:
             uid = todo.pop()
             for reader in self.readers.get(uid, ()):
-                if reader not in came_from:
+                if reader not in came_from and (uid, reader) not in self.assumed:
                     came_from[reader] = uid
                     todo.append(reader)
         if goal not in came_from:

@@ -49,7 +49,6 @@ WORDS = {
     "completed": "checkpoint_completed",
     "retry": "retry_due",
     "cancel": "cancel_requested",
-    "all-started": "all_started",
     "script-ends": "script_ended",
     "script-blocked": "script_blocked",
 }
@@ -130,6 +129,11 @@ class Script:
     def do_expect(self, *tasks: str) -> None:
         self.fields["expected"] = tasks
 
+    def do_recorded(self, *edges: str) -> None:
+        """Who read what in the restored checkpoint: `B<A`."""
+        pairs = (edge.partition("<") for edge in edges)
+        self.fields["edges"] = [(writer, reader) for reader, _, writer in pairs]
+
     def do_fresh(self) -> None:
         """What it resumes from is not the end of the job."""
         self.fields["fresh"] = True
@@ -149,7 +153,13 @@ class Script:
     def do_start(self, task: str, *rest: str) -> list[Any]:
         upstream = tuple(u for u in rest if u != "<" and "=" not in u)
         said = dict(word.split("=") for word in rest if "=" in word)
-        names = {"commits": "commits", "own": "own_sources", "drained": "drained"}
+        names = {
+            "commits": "commits",
+            "own": "own_sources",
+            "drained": "drained",
+            "new": "new",
+            "emits": "emits",
+        }
         options = {names[key]: value == "yes" for key, value in said.items()}
         return self.driver.tell("task_started", task, upstream, **options)
 
@@ -180,6 +190,18 @@ class Script:
 
     def do_refuse_start(self, task: str, *rest: str) -> None:
         self.driver.c.refuse_start(task, tuple(u for u in rest if u != "<"))
+
+    def do_reads(self, task: str, _: str, upstream: str, *rest: str) -> None:
+        """It has started, and is found to read from what is about to start."""
+        self.driver.c.reads(task, upstream, own_sources="own=yes" in rest)
+
+    def do_all_started(self, *left: str) -> list[Any]:
+        """:param left: what the restored checkpoint has, and the script may still start."""
+        return self.driver.tell("all_started", left=left)
+
+    def do_script_leaves(self, *left: str) -> list[Any]:
+        """It ends without having started these."""
+        return self.driver.tell("script_ended", left=left)
 
     def do_starts_none(self) -> list[Any]:
         """The script has started nothing for a while, and a stop does not wait for it."""

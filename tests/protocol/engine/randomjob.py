@@ -16,8 +16,9 @@ from typing import Any
 from streamjob.protocol.engine import effects as fx
 from streamjob.protocol.engine.checkpoints.checkpoint import Checkpointing
 from streamjob.protocol.errors import StreamJobError
-from streamjob.protocol.graph import parse_task_id
-from streamjob.protocol.restore.recovery import AlreadyDrained, Plan, UnfinishedBeforeFinished
+from streamjob.protocol.formats.records import CheckpointRecord
+from streamjob.protocol.graph import parse_task_id, task_id
+from streamjob.protocol.restore.recovery import recorded_edges, spent, unfinished_tasks
 from tests.protocol.engine.job_model import Shape, World
 from tests.protocol.engine.minimal_driver import DRAIN, STOP, event_of
 from tests.protocol.engine.watcher import Watcher
@@ -59,20 +60,30 @@ class RandomJob:
         self.settings = Checkpointing(
             random.randint(1, 3), random.choice([None, 60.0]), random.choice([0.0, 5.0])
         )
+        self.events = 0
         self.over = False  # drained: there is nothing left to attempt
         self.refused: set[str] = set()  # stages that started too late: the script goes without
         self.told: list[tuple[Any, ...]] = []
+        self.script = list(self.world.tasks)  # in the order in which it starts them, in each epoch
+        random.shuffle(self.script)
         self.attempt(None)
 
-    def attempt(self, plan: Plan | None, request: Any = None) -> None:
+    def attempt(self, record: CheckpointRecord | None, request: Any = None) -> None:
         """A new driver: all that the one before had in memory is gone."""
-        expected = plan.expected if plan else ()
+        self.restored_record = record
+        expected, edges = unfinished_tasks(record), recorded_edges(record)
         first = max(self.world.index, default=0) + 1
         self.c = self.module.Coordinator(
-            first, self.settings, expected, fresh=True
+            first, self.settings, expected, fresh=True, edges=edges
         )  # what is over is not resumed
-        self.watcher = Watcher(expected)
-        self.restored = {t.task: t for t in plan.finished} if plan else {}
+        self.world.recorded_upstream = self.c.upstream
+        self.watcher = Watcher(expected, edges)
+        self.restored = {
+            task_id(s.uid, t.index, len(s.tasks)): t.batch
+            for s in (record.stages if record else ())
+            for t in s.tasks
+            if t.finished
+        }
         self.watcher.flags = set(self.restored)
         self.lanes: dict[str, list[Any]] = {}
         self.mail: list[tuple[Any, ...]] = []
@@ -82,8 +93,7 @@ class RandomJob:
         self.script_runs = True
         self.awaited: str | None = None  # the script waits for the end of this task, and for nothing else
         self.undeclared = {(u, late) for u, s in self.world.shapes.items() for late in s.late}
-        self.to_start = [t for t in self.world.tasks if parse_task_id(t)[0] not in self.refused]
-        self.random.shuffle(self.to_start)
+        self.to_start = [t for t in self.script[::-1] if parse_task_id(t)[0] not in self.refused]
         self.announced: Any = None  # a request that is taken up later
         if request is not None:
             self.request(request)
@@ -91,6 +101,7 @@ class RandomJob:
     # --- events in, effects out -----------------------------------------------------------------------------
 
     def tell(self, event: str, *args: Any, **options: Any) -> None:
+        self.events += 1
         wanted = self.c.handle(event_of(event, *args, **options))
         self.watcher.watch(event, args, wanted, **options)
         # A run that is flushed at once is asked for its boundary again.
@@ -105,7 +116,10 @@ class RandomJob:
             if isinstance(effect, fx.StartTimer):
                 self.timers.append(effect)
             else:
-                self.lanes.setdefault(getattr(effect, "task", ""), []).append(effect)
+                # As the dispatcher: a task's in order, those of the job from one event in order, all else at
+                # any time. A cancel does not wait for what its task still has to do.
+                of_task = "" if isinstance(effect, fx.Cancel) else getattr(effect, "task", "")
+                self.lanes.setdefault(of_task or f"job-{self.events}", []).append(effect)
 
     def states(self) -> Any:
         return repr(self.c.tasks), self.c.terminated, self.c.next_checkpoint, self.c.final_checkpoint
@@ -117,6 +131,9 @@ class RandomJob:
             del self.lanes[lane]
         if isinstance(effect, fx.FireMaxWatermark):
             self.check_that_nothing_is_left(effect.task)
+        final = isinstance(effect, fx.StoreCheckpoint) and effect.scenario is not None
+        if final and not self.c.is_pending(effect.number):
+            return  # a final one that was aborted is not written
         if isinstance(effect, fx.RetryLater):
             self.mail.append(("retry_due",))
         elif isinstance(effect, fx.StoreCheckpoint) and unwritable:
@@ -142,9 +159,14 @@ class RandomJob:
     @property
     def script_acts(self) -> bool:
         """It continues: it has not ended, and what it waits for is over."""
-        if self.awaited is not None and self.c.tasks[self.awaited].state.value in ("Closed", "Failed"):
+        if self.awaited is not None and self.is_over(self.awaited):
             self.awaited = None
         return self.script_runs and self.awaited is None and not self.c.canceled
+
+    def is_over(self, task: str) -> bool:
+        """As `Dispatcher.is_over`."""
+        it = self.c.tasks[task]
+        return it.state.value in ("Closed", "Failed") or (it.ended and not it.commits and not self.c.stops)
 
     def start_one(self) -> None:
         if self.to_start and self.script_acts:
@@ -154,21 +176,28 @@ class RandomJob:
         """For the first time in this epoch, or again."""
         uid, _ = parse_task_id(task)
         shape, actor = self.world.shapes[uid], self.world.actors[task]
-        upstream = tuple(shape.upstream)
+        # As the runtime finds edges: from what has started, in both directions.
+        upstream = tuple(u for u in shape.upstream if self.started(u))
+        readers = [
+            r
+            for r, s in self.world.shapes.items()
+            if uid in (*s.upstream, *self.world.edges.get(r, ())) and self.started(r)
+        ]
         if shape.parallelism > 1 and not self.started(uid):
             self.declare_shards(uid)
+        for reader in readers:
+            self.reads(reader, uid)
         if task in self.restored:
-            record = self.restored[task].record
-            assert record is not None
             self.connect(uid, upstream)
             self.world.epoch.add(task)
-            self.tell("task_restored_finished", task, upstream, record.batch)
+            self.tell("task_restored_finished", task, upstream, self.restored[task])
             return
-        drained = actor.flushed
-        options: dict[str, Any] = {"commits": shape.commits}
+        drained, new = actor.flushed, not actor.log and not actor.ran
+        options: dict[str, Any] = {"commits": shape.commits, "new": new, "emits": not new}
         if upstream:
-            options["own_sources"] = shape.own
-        late = self.too_late(lambda: self.c.refuse_start(task, upstream, drained=drained))
+            options["own_sources"] = self.own_sources(uid, (uid,))
+        self.note_flushed_readers(uid, readers)
+        late = self.too_late(lambda: self.c.refuse_start(task, upstream, drained=drained, new=new))
         refused = self.too_late(lambda: self.tell("task_started", task, upstream, drained=drained, **options))
         assert late == refused, "what is refused is refused before"
         if refused:
@@ -177,6 +206,35 @@ class RandomJob:
         self.connect(uid, upstream)
         reads = self.asked is None and not drained and self.c.tasks[task].state.value == "Running"
         self.world.start(task, self.random, reads=reads)
+
+    def note_flushed_readers(self, uid: str, readers: list[str]) -> None:
+        """The driver warns of a stage that starts in a drain behind one that has been flushed.
+
+        That is possible only of a stage that no checkpoint has: what is recorded is waited for.
+        """
+        if self.c.request is not DRAIN or self.started(uid):
+            return
+        flushed = [r for r in readers for t in self.started(r) if self.watcher.runs[t].why == "drain"]
+        before = [r for r in readers for t in self.started(r) if self.watcher.runs[t].drained_before]
+        record = self.restored_record
+        recorded = record is not None and any(s.uid == uid for s in record.stages)
+        assert not recorded or not set(flushed) - set(before) - {
+            parse_task_id(t)[0] for t in self.restored
+        }, f"{uid} was flushed past"
+        self.world.excused |= {(r, uid) for r in flushed}
+
+    def reads(self, reader: str, uid: str) -> None:
+        """A stage that has started is found to read from one that is about to."""
+        own = self.own_sources(reader, (uid,))
+        for task in self.started(reader):
+            self.c.reads(task, uid, own_sources=own)
+        self.connect(reader, (uid,))
+        self.watcher.reads(reader, uid, own_sources=own)
+
+    def own_sources(self, uid: str, about: tuple[str, ...] = ()) -> bool:
+        """Whether it reads what nothing writes that has started or is about to."""
+        shape = self.world.shapes[uid]
+        return shape.own or any(not self.started(u) and u not in about for u in shape.upstream)
 
     def connect(self, uid: str, upstream: tuple[str, ...]) -> None:
         edges = self.world.edges.setdefault(uid, [])
@@ -196,7 +254,7 @@ class RandomJob:
         if ready and self.script_acts:
             uid, upstream = self.random.choice(ready)
             self.undeclared.remove((uid, upstream))
-            own = self.world.shapes[uid].own
+            own = self.own_sources(uid, (upstream,))
             if not self.too_late(lambda: self.tell("edge_declared", uid, upstream, own_sources=own)):
                 self.connect(uid, (upstream,))
 
@@ -241,7 +299,6 @@ class RandomJob:
         ]
         if endless and self.script_acts and not any(map(self.partly_started, self.world.names)):
             if self.asked or self.random.random() < 0.5:
-                self.tell("all_started")
                 self.take_up()
             else:
                 self.awaited = self.random.choice(endless)
@@ -257,7 +314,7 @@ class RandomJob:
     def end_script(self) -> None:
         self.take_up()
         self.script_runs, self.awaited = False, None
-        self.tell("script_ended")
+        self.tell("script_ended", left=self.left)
 
     def input_ends(self) -> None:
         shapes = self.world.shapes
@@ -409,7 +466,22 @@ class RandomJob:
         else:
             self.tell("termination_requested", request)
 
+    @property
+    def left(self) -> tuple[str, ...]:
+        """What the runtime finds of the restored checkpoint that has not started."""
+        record = self.restored_record
+        nothing = spent(record.stages) if record else set()
+        return tuple(
+            s.uid
+            for s in (record.stages if record else ())
+            if not s.finished
+            and s.uid not in nothing
+            and not self.started(s.uid)
+            and s.uid not in self.refused
+        )
+
     def take_up(self) -> None:
+        self.tell("all_started", left=self.left)
         request, self.announced = self.announced, None
         if request is not None and not self.c.canceled:
             self.tell("termination_requested", request)
@@ -438,24 +510,7 @@ class RandomJob:
         if self.finished_for_good():
             return
         self.world.crash(elsewhere=self.random.random() < 0.3 and self.world.restorable_elsewhere)
-        self.refused |= self.too_late_now()
-        try:
-            plan = self.world.plan(self.refused)
-        except AlreadyDrained:
-            self.over = True
-            return
-        except UnfinishedBeforeFinished:
-            # A drain had flushed a stage before one upstream of it has started. It is in progress still.
-            assert self.c.request is DRAIN, "a checkpoint that no epoch can begin with"
-            self.over = True
-            return
-        self.attempt(plan, request)
-
-    def too_late_now(self) -> set[str]:
-        """Stages that have not started, and that another one was said not to wait for, which has finished."""
-        finished = {uid for uid, names in self.world.names.items() if all(map(self.c.has_finished, names))}
-        before = {u for uid in finished for u in self.world.shapes[uid].upstream}
-        return {uid for uid in before if not self.started(uid)}
+        self.attempt(self.world.newest, request)
 
     def finished_for_good(self) -> bool:
         """A completed checkpoint says that the job was drained."""
@@ -509,7 +564,7 @@ class RandomJob:
         if late and request is not None and not self.asked:
             self.tell("termination_requested", request)
             self.settle()
-        if self.script_runs and not self.c.canceled:
+        if self.script_runs and not self.c.canceled and (self.asked is STOP or not self.to_start):
             self.end_script()
         self.settle()
         if last:

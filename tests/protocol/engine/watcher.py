@@ -32,6 +32,9 @@ class Run:
     rest: bool = False
     exhausted: bool = False
     drained_before: bool = False
+    new: bool = False
+    emits: bool = True
+    held: bool = False
     late: set[str] = field(default_factory=set)
     why: str | None = None
     input_over: bool = False  # "drain" because the input ended, not by request
@@ -89,11 +92,15 @@ STEPS = ["end", "FireMaxWatermark", "Finish", "Close"]
 
 
 class Watcher:
-    def __init__(self, expected: Iterable[str] = ()) -> None:
+    def __init__(self, expected: Iterable[str] = (), edges: Iterable[tuple[str, str]] = ()) -> None:
         self.now = 0
         self.runs: dict[str, Run] = {}
         self.upstream: dict[str, set[str]] = {}  # of stages
         self.expected = set(expected)
+        self.recorded = set(expected)  # those of them that the restored checkpoint has
+        self.edges = set(edges)  # of the restored checkpoint, as (writer, reader)
+        self.assumed: set[tuple[str, str]] = set()  # those of them whose writer has not started
+        self.waited = False  # the script has waited for what it had started
         self.declared: set[str] = set()  # shards that have not started
         self.started: set[str] = set()  # stages
         self.named: set[str] = set()  # stages that another one reads from, that have not started, and will
@@ -133,6 +140,8 @@ class Watcher:
         commits: bool = True,
         own_sources: bool | None = None,
         drained: bool = False,
+        new: bool = False,
+        emits: bool = True,
     ) -> None:
         known = self.runs.get(task)
         if known is not None and known.failed and known.finished:
@@ -145,10 +154,13 @@ class Watcher:
         stage = stage_of(task)
         self._joins(task, upstream)
         own = not self.upstream[stage] if own_sources is None else own_sources
-        self.runs[task] = Run(stage, commits, own, own_over=drained, drained_before=drained)
+        run = Run(stage, commits, own, own_over=drained, drained_before=drained, new=new, emits=emits)
+        self.runs[task] = run
         if self.request == "drain" and known is None:
-            for reader in self._flushed_readers(stage):
-                reader.late.add(task)
+            for reader in self.after(stage):
+                over = reader.why == "drain" and (reader.finished or not reader.failed)
+                if over or reader.drained_before:
+                    reader.late.add(task)
         self._disown()
         self.ended = False
 
@@ -164,7 +176,16 @@ class Watcher:
     def _joins(self, task: str, upstream: Iterable[str]) -> None:
         stage = stage_of(task)
         self._reads(stage, upstream)
+        for writer, reader in [e for e in self.assumed if e[0] == stage]:
+            self.assumed.discard((writer, reader))
+            self.upstream[reader].discard(writer)
         self.expected.discard(task)
+        self.recorded.discard(task)
+        for writer, reader in [e for e in self.edges if e[1] == stage]:
+            self.edges.discard((writer, reader))
+            if writer not in self.started | self.upstream[stage]:
+                self.assumed.add((writer, reader))
+                self.upstream[stage].add(writer)
         self.declared.discard(task)
         self.started.add(stage)
         self.named.discard(stage)
@@ -176,9 +197,19 @@ class Watcher:
             if other not in known and not self.script_ended and other not in self.started | expected:
                 self.named.add(other)
             known.add(other)
+            self.assumed.discard((other, stage))
+
+    def reads(self, stage: str, upstream: str, *, own_sources: bool) -> None:
+        """The stage, which has started, is found to read from one that is about to start."""
+        self._reads(stage, (upstream,))
+        for run in self._of(stage):
+            run.own = own_sources
 
     def _take_stage_expected(self, uid: str, parallelism: int) -> None:
         missing = {f"{uid}/{i}" for i in range(parallelism) if f"{uid}/{i}" not in self.runs}
+        gone = {t for t in self.expected if stage_of(t) == uid} - missing
+        self.expected -= gone
+        self.recorded -= gone
         self.expected |= missing
         self.declared |= missing
         self.named.discard(uid)
@@ -209,12 +240,14 @@ class Watcher:
     def _take_script_blocked(self) -> None:
         self.blocked_at = self.now
 
-    def _take_all_started(self) -> None:
-        self.expected.clear()
+    def _take_all_started(self, left: Iterable[str] = ()) -> None:
+        self.recorded = {t for t in self.recorded if stage_of(t) in left}
+        self.expected = set(self.recorded)
         self.declared.clear()
         self.named.clear()
+        self.waited = True
 
-    def _take_script_ended(self) -> None:
+    def _take_script_ended(self, left: Iterable[str] = ()) -> None:
         self.script_ended = True
         self._take_all_started()
 
@@ -228,9 +261,10 @@ class Watcher:
             if exhausted:
                 run.exhausted = run.own_over = True
                 run.rest = rest
+            missed = self.request == "drain" and self._script_is_missed(run.stage)
             if not exhausted:
                 self._take_script_stopped(task)
-            elif self.request is None and not self.script_ended:
+            elif missed or (self.request is None and not self.script_ended):
                 run.why = "stop"
 
     def _take_script_stopped(self, task: str) -> None:
@@ -358,12 +392,19 @@ class Watcher:
         return False
 
     def _script_is_missed(self, stage: str) -> bool:
-        """Somewhere upstream is what the script has yet to start."""
+        """Somewhere upstream is what the script has yet to start, or to start again."""
         before = self.upstream.get(stage, set())
-        return self._yet_to_start(stage) or any(map(self._script_is_missed, before))
+        failed = any(r.failed for r in self.before(stage).values())
+        return failed or self._yet_to_start(stage) or any(map(self._script_is_missed, before))
 
-    def _flushed_readers(self, stage: str) -> list[Run]:
-        return [r for r in self.after(stage) if r.why == "drain" and not r.drained_before and not r.failed]
+    def _flushed_readers(self, run: Run) -> list[Run]:
+        """Those that would miss what comes from it: a new one has written nothing that they have not read."""
+        flushed = [
+            r
+            for r in self.after(run.stage)
+            if r.drained_before or (r.why == "drain" and (r.finished or not r.failed))
+        ]
+        return [r for r in flushed if (run.emits if r.drained_before else not run.new)]
 
     def _finished_now(self) -> frozenset[str]:
         """What has finished, and all that is upstream of it.
@@ -438,15 +479,27 @@ class Watcher:
             return
         if run.why is None:
             assert not self.announced, "it may be a stop that follows"
-            if self.request == "stop" or (self.request == "drain" and self._flushed_readers(run.stage)):
+            if self.request == "stop" or (self.request == "drain" and self._flushed_readers(run)):
                 run.why = "stop"
+            elif self.request == "drain" and (self._script_is_missed(run.stage) or self._is_behind_held(run)):
+                assert self.waited, "the script may be about to start it"
+                assert not self.script_ended, "the script starts nothing any more"
+                run.why = "stop"
+                run.exhausted = run.held = True  # it is flushed when the script has started the rest
             else:
                 assert self.request or run.own_over, "an end that nobody wants"
                 assert not run.rest or self.request, "it has a rest to process"
                 run.why, run.input_over = "drain", self.request is None
         if run.why == "drain":
             assert not before, "it has to catch up"
+            assert not self._reads_stages(run), "it has to catch up"
         self._step(task, "end")
+
+    def _is_behind_held(self, run: Run) -> bool:
+        return any(r.held for r in self.before(run.stage).values())
+
+    def _reads_stages(self, run: Run) -> bool:
+        return bool(self.upstream.get(run.stage))
 
     def _catchup(self, event: str, args: tuple[Any, ...], effect: Any) -> None:
         assert self.request != "stop", "a stop works off no backlog"
@@ -456,7 +509,7 @@ class Watcher:
         before = self.before(run.stage)
         assert run.why is None or run.exhausted, "it ends already"
         assert not was_open, "EndOfData has not come from everywhere"
-        assert before or run.rest, "nothing to catch up with"
+        assert before or run.rest or self._reads_stages(run), "nothing to catch up with"
         paused = any(r.paused for r in before.values())
         if self.request is None:
             assert run.own_over or not run.own, "its own sources have not ended"
@@ -611,6 +664,8 @@ class Watcher:
         for task, run in runs.items():
             if run.runs and self.request == "drain":
                 assert self.open_upstream(run.stage), f"{task} is not told that the job drains"
+                held = self.waited and not self.script_ended and self._script_is_missed(run.stage)
+                assert not held, f"{task} waits for the script, which may wait for it"
             reads_stages = bool(self.before(run.stage)) and not run.own
             if run.runs and self.request is None and (run.own_over or reads_stages):
                 assert self.open_upstream(run.stage), f"{task} is not told that its input has ended"

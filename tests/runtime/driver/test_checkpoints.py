@@ -132,12 +132,12 @@ def test_a_drain_that_leaves_state_of_a_query_behind_fails(
     """It would be lost: a drained job is never resumed."""
     windows = OperatorRecord("state-0", OperatorKind.STATE, "stateStoreSave", False)
     task = TaskRecord(0, "file:/checkpoints/load/0", 3, exhausted=True)
-    carried.stages = (StageRecord("load", (task,), (windows,)),)
+    carried.stages = (StageRecord("load", (task,), (windows,), carried_from=1),)
     engine.pending = {1}
     with pytest.raises(NonRestoredState, match="'load'"):
         taken.store(final(1, Scenario.DRAIN))
     position = OperatorRecord("source-0", OperatorKind.SOURCE, "source-0", False)
-    carried.stages = (StageRecord("load", (task,), (position,)),)
+    carried.stages = (StageRecord("load", (task,), (position,), carried_from=1),)
     taken._refuse_unwanted(1, live=False)
     assert [s.finished for s in taken._stages_of(final(1, Scenario.DRAIN))] == [True], "nothing is left of it"
 

@@ -61,6 +61,8 @@ class Run:
     def rest_at_boundary(self, on_wait: Any) -> int:
         return self.stop_at_boundary(on_wait)
 
+    def complete_flush(self, on_wait: Any) -> int | None: ...
+
     def stop_at_boundary(self, on_wait: Any) -> int:
         self.stopped += 1
         return 3

@@ -53,10 +53,12 @@ class Coordinator(CheckpointEvents):
     The driver may carry out an effect late, twice or never (if it dies). An event that was already handled
     returns no effects again.
 
-    :param expected: the tasks of the restored checkpoint. Until each has started or is reported as finished,
-        nothing downstream of it ends. The driver's records have these tasks as they were restored.
+    :param expected: the unfinished tasks of the restored checkpoint. Until each has started or is reported as
+        finished, or the script has ended, nothing downstream of it ends. The driver's records have these
+        tasks as they were restored.
     :param fresh: the restored checkpoint is not the end of the job, so the job ends with another one, even if
         no task runs.
+    :param edges: those of the restored checkpoint, as (writer, reader).
     """
 
     def __init__(
@@ -65,11 +67,12 @@ class Coordinator(CheckpointEvents):
         settings: Checkpointing | None = None,
         expected: Iterable[str] = (),
         fresh: bool = False,
+        edges: Iterable[tuple[str, str]] = (),
     ) -> None:
         tasks: dict[str, Task] = {}
         job = TaskTermination(tasks)
         super().__init__(tasks, job, CheckpointTrigger(job, settings or Checkpointing(), next_checkpoint))
-        job.restore(expected, fresh=fresh)
+        job.restore(expected, edges, fresh=fresh)
 
     def handle(self, event: Event) -> list[Effect]:  # noqa: PLR0912 (one branch per event)
         """Handle one event.
@@ -82,12 +85,12 @@ class Coordinator(CheckpointEvents):
             after a cancel; or a savepoint is requested while the job is ending with a checkpoint of its own.
         """
         match event:
-            case ev.Restored(next_checkpoint, expected, fresh):
-                self._job.restore(expected, fresh=fresh)
+            case ev.Restored(next_checkpoint, expected, fresh, edges):
+                self._job.restore(expected, edges, fresh=fresh)
                 self._checkpoints.next_number = next_checkpoint
                 return []
-            case ev.TaskStarted(task, upstream, commits, own_sources, drained):
-                return self._task_started(task, upstream, commits, own_sources, drained)
+            case ev.TaskStarted():
+                return self._task_started(event)
             case ev.TaskRestoredFinished(task, upstream, batch):
                 return self._task_restored_finished(task, upstream, batch)
             case ev.StageExpected(uid, parallelism):
@@ -110,12 +113,13 @@ class Coordinator(CheckpointEvents):
                 return self._job.closed(task) + self._terminated()
             case ev.TaskFailed(task):
                 return self._task_failed(task)
-            case ev.AllStarted(none):
-                return self._job.expect_no_more(none=none) + self._checkpoints.trigger() + self._terminated()
+            case ev.AllStarted(none, left):
+                effects = self._job.expect_no_more(left, none=none)
+                return effects + self._checkpoints.trigger() + self._terminated()
             case ev.ScriptBlocked():
                 return self._script_blocked()
-            case ev.ScriptEnded():
-                return self._script_ended()
+            case ev.ScriptEnded(left):
+                return self._script_ended(left)
             case ev.SessionEnded():
                 return self._session_ended()
             case ev.TerminationAnnounced():
@@ -132,14 +136,16 @@ class Coordinator(CheckpointEvents):
 
     # --- not events -----------------------------------------------------------------------------------------
 
-    def refuse_start(self, task: str, upstream: Iterable[str] = (), *, drained: bool = False) -> None:
+    def refuse_start(
+        self, task: str, upstream: Iterable[str] = (), *, drained: bool = False, new: bool = False
+    ) -> None:
         """Refuse a start that `TaskStarted` would refuse. Changes nothing.
 
         :raises UpstreamTooLate: see `handle`.
         :raises GraphCycle: see `handle`.
         """
         if not drained:
-            self._job.refuse_if_too_late(task)
+            self._job.refuse_if_too_late(task, new=new)
         self._job.graph.refuse_cycle(task, upstream)
 
     def reads(self, task: str, upstream: str, *, own_sources: bool = False) -> None:
@@ -149,6 +155,13 @@ class Coordinator(CheckpointEvents):
         :raises GraphCycle: the stage would read from itself.
         """
         self._job.connect(parse_task_id(task)[0], upstream, own_sources=own_sources)
+
+    def flushed_reader(self, task: str, *, new: bool) -> str | None:
+        """The uid of a stage that reads from the task's and has been flushed in this epoch or before, if any.
+
+        :param new: as in `refuse_start`.
+        """
+        return self._job.flushed_before_it(parse_task_id(task)[0], new=new)
 
     def connected(self, uid: str) -> set[str]:
         """The uids of the stages that edges connect with this one, directly or not, including itself."""
@@ -165,15 +178,9 @@ class Coordinator(CheckpointEvents):
 
     # --- tasks and the script -------------------------------------------------------------------------------
 
-    def _task_started(
-        self,
-        task: str,
-        upstream: Iterable[str],
-        commits: bool,
-        own_sources: bool | None,
-        drained: bool,
-    ) -> list[Effect]:
-        known, named = self.tasks.get(task), tuple(upstream)
+    def _task_started(self, start: ev.TaskStarted) -> list[Effect]:
+        task, named, drained = start.task, start.upstream, start.drained
+        known = self.tasks.get(task)
         if self.canceled and known is not None:
             return [Cancel(task)]
         if known is not None and known.state is TaskState.FAILED and known.operators_finished:
@@ -188,10 +195,13 @@ class Coordinator(CheckpointEvents):
                 known.exhausted = known.consumed = known.own_ended = known.rest = False
             return []
         if not drained:
-            self._job.refuse_if_too_late(task)
+            self._job.refuse_if_too_late(task, new=start.new)
         reads_stages = named or self._job.names_upstream(parse_task_id(task)[0])
-        own = not reads_stages if own_sources is None else own_sources
-        self._job.put(task, Task(commits=commits, own_sources=own, drained_before=drained), named)
+        own = not reads_stages if start.own_sources is None else start.own_sources
+        entered = Task(
+            commits=start.commits, own_sources=own, drained_before=drained, new=start.new, emits=start.emits
+        )
+        freed = self._job.put(task, entered, named)
         self._job.fresh = True
         if self.canceled:
             return [Cancel(name) for name in self._job.cancel()]
@@ -199,7 +209,9 @@ class Coordinator(CheckpointEvents):
         effects = self._checkpoints.abort_all(f"task {task} started", again=True)
         if drained:
             self.tasks[task].own_ended = True
-        return effects + self._job.begin_if_due(task) + self._checkpoints.trigger()
+        for name in (task, *freed):
+            effects += self._job.begin_if_due(name)
+        return effects + self._checkpoints.trigger()
 
     def _stage_expected(self, uid: str, parallelism: int) -> list[Effect]:
         if not self.canceled:
@@ -227,11 +239,12 @@ class Coordinator(CheckpointEvents):
             return []
         return self._job.flush_exhausted(self._job.waited_for()) + self._checkpoints.trigger()
 
-    def _script_ended(self) -> list[Effect]:
+    def _script_ended(self, left: Iterable[str]) -> list[Effect]:
         job = self._job
         job.script_ended = True
         effects: list[Effect] = []
         absent = job.forget_expected()
+        job.continue_elsewhere(left)
         if job.requested is not Scenario.STOP and not self.canceled:
             effects += [*job.flush_exhausted(), *job.begin_all_due()]
         effects += [effect for uid in absent for effect in job.end_of_stage(uid)]
@@ -254,7 +267,8 @@ class Coordinator(CheckpointEvents):
             return []  # it is already ending, in the scenario that began first
         t.exhausted = t.own_ended = True
         t.consumed, t.rest = not rest, rest
-        if self._job.requested is None and not self._job.script_ended:
+        before_the_end = self._job.requested is None and not self._job.script_ended
+        if before_the_end or (self._job.requested is Scenario.DRAIN and self._job.waits_for_the_script(task)):
             return self._job.begin(task, Scenario.STOP)
         return self._job.begin_if_due(task) + self._checkpoints.trigger()
 

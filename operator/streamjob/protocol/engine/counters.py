@@ -28,6 +28,7 @@ class Counters(NamedTuple):
     ending: int = 0  # its termination has begun and is not over
     flushing: int = 0  # the same, and its max watermark fires: it can take no snapshot
     downstream_of_paused: int = 0  # flushed by a drain, downstream of a stage that the script had stopped
+    held: int = 0  # a drain waits for the script, which has yet to start something upstream of it
 
     def plus(self, other: Counters, sign: int = 1) -> Counters:
         return Counters(*(a + sign * b for a, b in zip(self, other, strict=True)))
@@ -35,6 +36,7 @@ class Counters(NamedTuple):
 
 NOTHING = Counters()
 EXPECTED = Counters(expected=1, open=1)
+ABSENT = Counters(stopped=1)  # of the restored checkpoint, and the script has ended without starting it
 
 
 @dataclass
@@ -66,11 +68,18 @@ class JobCounters:
 
     def connect(self, edges: list[tuple[Stage, Stage]]) -> None:
         """Count edges that exist from now on, as (upstream, downstream)."""
+        self._count(edges, 1)
+
+    def disconnect(self, edges: list[tuple[Stage, Stage]]) -> None:
+        """Count edges that exist no longer."""
+        self._count(edges, -1)
+
+    def _count(self, edges: list[tuple[Stage, Stage]], sign: int) -> None:
         for source, target in edges:
             a, b = self.of(source.uid), self.of(target.uid)
-            b.upstream_open += a.tasks.open > 0
-            b.upstream_unclosed += a.tasks.unclosed > 0
-            a.downstream_open += b.tasks.open > 0
+            b.upstream_open += sign * (a.tasks.open > 0)
+            b.upstream_unclosed += sign * (a.tasks.unclosed > 0)
+            a.downstream_open += sign * (b.tasks.open > 0)
 
     def change(self, uid: str, before: Counters, after: Counters) -> None:
         """A task of the stage contributed `before` and now contributes `after`."""

@@ -35,8 +35,8 @@ class CatchUp:
     """EndOfData has arrived from every upstream task: process all that they committed, then stop at the
     boundary → `BoundaryReached`, which acknowledges it.
 
-    :param upstream: the last batch of each upstream task. If there are none: process all that the sources
-        hold.
+    :param upstream: the last batch of each upstream task that has started. If there are none: process all
+        that the sources hold.
     """
 
     task: str

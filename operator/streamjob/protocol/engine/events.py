@@ -20,11 +20,13 @@ class Restored:
 
     :param expected: as `coordinator.Coordinator`.
     :param fresh: as `coordinator.Coordinator`.
+    :param edges: as `coordinator.Coordinator`.
     """
 
     next_checkpoint: int
     expected: tuple[str, ...] = ()
     fresh: bool = False
+    edges: tuple[tuple[str, str], ...] = ()
 
 
 # --- tasks --------------------------------------------------------------------------------------------------
@@ -43,6 +45,8 @@ class TaskStarted:
         upstream stage.
     :param drained: an earlier epoch fired the query's max watermark. It reads nothing, and ends as it began
         to end.
+    :param new: it has no batch, of this epoch or an earlier one.
+    :param emits: its end may bring out rows of earlier epochs: it has state, or a batch to run again.
     """
 
     task: str
@@ -50,6 +54,8 @@ class TaskStarted:
     commits: bool = True
     own_sources: bool | None = None
     drained: bool = False
+    new: bool = False
+    emits: bool = True
 
 
 @dataclass(frozen=True)
@@ -176,12 +182,15 @@ class TaskFailed:
 
 @dataclass(frozen=True)
 class AllStarted:
-    """The script waits for its queries: nothing waits any longer for stages not started by now.
+    """The script waits for its queries: nothing waits any longer for stages not started by now, except those
+    of the restored checkpoint that have something left.
 
     :param none: it has started no query, and a stop does not wait for one: it has no tasks.
+    :param left: the uids of those.
     """
 
     none: bool = False
+    left: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -199,7 +208,12 @@ class ScriptBlocked:
 class ScriptEnded:
     """The script has ended, with all of its threads: no other run follows. Exhausted input has ended for
     good. Queries that still run keep the job running until they end.
+
+    :param left: the uids of stages of the restored checkpoint that have something left and have not started.
+        They count as stopped: another epoch continues them.
     """
+
+    left: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from ..errors import StreamJobError
 from ..graph import Graph, Stage, parse_task_id
 from ..lifecycle import Scenario
-from .counters import EXPECTED, NOTHING, JobCounters, StageCounters
+from .counters import ABSENT, EXPECTED, NOTHING, JobCounters, StageCounters
 from .task import Task
 
 
@@ -37,6 +37,8 @@ class Roster:
 
     :param expected: tasks of the restored checkpoint, or declared ones, that have not started yet.
     :param recorded: those of the restored checkpoint among them.
+    :param read_before: from which stages one has read in the epoch of the restored checkpoint.
+    :param begins: the script may still be starting what was restored: it has not waited for its queries yet.
     :param declared: the declared ones among them, by stage.
     :param requested: how the job is asked to end, None if it is not.
     :param script_ended: the script starts no other run.
@@ -52,6 +54,8 @@ class Roster:
     tasks: dict[str, Task]
     expected: dict[str, None] = field(default_factory=dict)
     recorded: set[str] = field(default_factory=set)
+    read_before: dict[str, list[str]] = field(default_factory=dict)
+    begins: bool = True
     declared: dict[str, set[str]] = field(default_factory=dict)
     requested: Scenario | None = None
     script_ended: bool = False
@@ -70,12 +74,20 @@ class Roster:
         """Whether the job can end, and have checkpoints: it has tasks, or is stopped without any."""
         return bool(self.tasks) or (self.none_started and self.requested is Scenario.STOP)
 
-    def restore(self, names: Iterable[str], *, fresh: bool) -> None:
-        """The restored checkpoint has these tasks. Comes before any task."""
+    def restore(self, names: Iterable[str], edges: Iterable[tuple[str, str]] = (), *, fresh: bool) -> None:
+        """The restored checkpoint has these tasks. Comes before any task.
+
+        :param edges: as (writer, reader).
+        """
         assert not self.tasks
-        self.fresh = fresh
+        self.fresh, declared = fresh, set(self.graph.stages)
+        for writer, reader in edges:
+            self.read_before.setdefault(reader, []).append(writer)
+            self.counters.connect(self.graph.expect(writer))
         for name in names:
             uid = parse_task_id(name)[0]
+            if uid in declared:
+                continue
             self.expected[name] = None
             self.recorded.add(name)
             self.counters.connect(self.graph.expect(uid))
@@ -97,9 +109,10 @@ class Roster:
 
     # --- tasks join -----------------------------------------------------------------------------------------
 
-    def put(self, name: str, task: Task, upstream: Iterable[str]) -> None:
+    def put(self, name: str, task: Task, upstream: Iterable[str]) -> list[str]:
         """Add a task, or let it take the place of its earlier run.
 
+        :returns: the tasks that no longer read from it, although they did in an earlier epoch.
         :raises GraphCycle: see `Graph.add`.
         """
         uid, _ = parse_task_id(name)
@@ -112,8 +125,15 @@ class Roster:
         if name in self.expected:
             self._expects_no_more(uid, name)
             before = EXPECTED
+        gone = self.graph.drop_assumed(uid)
+        self.counters.disconnect(gone)
         self.tasks[name] = task
         self.counters.change(parse_task_id(name)[0], before, task.counters())
+        self.counters.connect(self.graph.assume(uid, self._not_started(self.read_before.pop(uid, ()))))
+        return [name for _, reader in gone for name in reader.tasks]
+
+    def _not_started(self, uids: Iterable[str]) -> list[str]:
+        return [u for u in uids if u not in self.graph.stages or not self.graph.stages[u].tasks]
 
     def expect(self, uid: str, names: Iterable[str]) -> None:
         """The stage will have these tasks, whatever was expected of it before."""
@@ -145,18 +165,27 @@ class Roster:
         """
         return any(self.graph.stages[uid].tasks for uid in self.declared)
 
-    def forget_expected(self) -> list[str]:
+    def forget_expected(self, left: Iterable[str] = ()) -> list[str]:
         """Drop what has not started by now: it is not part of the job.
 
-        :returns: the uids of the stages that this concerns.
+        :param left: uids of stages of the restored checkpoint that stay expected.
+        :returns: the uids of the stages that are dropped.
         """
-        uids = [*(parse_task_id(name)[0] for name in self.expected), *self.named]
-        self.expected, self.named = {}, {}
-        self.recorded.clear()
+        stays = {name for name in self.recorded if parse_task_id(name)[0] in set(left)}
+        uids = [*(parse_task_id(name)[0] for name in self.expected if name not in stays), *self.named]
+        self.expected = {name: None for name in self.expected if name in stays}
+        self.recorded, self.begins = stays, False
+        self.named.clear()
         self.declared.clear()
         for uid in uids:
             self.counters.change(uid, EXPECTED, NOTHING)
         return list(dict.fromkeys(uids))
+
+    def continue_elsewhere(self, uids: Iterable[str]) -> None:
+        """The script has ended. These stages have not started, and another epoch continues them."""
+        for uid in uids:
+            self.counters.connect(self.graph.expect(uid))
+            self.counters.change(uid, NOTHING, ABSENT)
 
     def _await(self, uids: Iterable[str]) -> None:
         """A stage reads from these: expect those that have not started, unless the script has ended."""
@@ -226,25 +255,45 @@ class Roster:
         tasks = [self.tasks[t] for t in source.tasks] if source else []
         return not all(t.operators_finished or t.drained_before for t in tasks)
 
-    def flushed_reader(self, name: str) -> str | None:
-        """The uid of a stage that reads from the task's stage and is being flushed, or was flushed in this
-        epoch or by the restored checkpoint; None if there is none.
-        """
-        for reader in self.graph.downstream(parse_task_id(name)[0]):
-            if self.counters.of(reader.uid).tasks.draining:
-                tasks = [self.tasks[t] for t in reader.tasks]
-                if any(t.scenario and t.scenario.is_drain and not t.drained_before for t in tasks):
-                    return reader.uid
-        return None
+    def _flushed(self, uid: str) -> Iterator[tuple[str, Task]]:
+        """The tasks that read from the stage and are being flushed, or were, in this epoch or before.
 
-    def refuse_if_too_late(self, name: str) -> None:
+        Each comes after the uid of its stage.
+        """
+        for reader in self.graph.downstream(uid):
+            if self.counters.of(reader.uid).tasks.draining and (uid, reader.uid) not in self.graph.assumed:
+                yield from ((reader.uid, self.tasks[t]) for t in reader.tasks if self.tasks[t].drains)
+
+    def misses_the_end(self, name: str) -> bool:
+        """Whether what the end of the task brings out would be missed by a stage that was flushed.
+
+        In this epoch, it was flushed without a task that starts now. A task without a batch has nothing to
+        bring out. What an earlier epoch has flushed had read all that the task had written.
+        """
+        task = self.tasks[name]
+        flushed = self._flushed(parse_task_id(name)[0])
+        return any(task.emits if t.drained_before else not task.new for _, t in flushed)
+
+    def flushed_before_it(self, uid: str, *, new: bool) -> str | None:
+        """A stage that reads from this one, which starts, and has been flushed without it; None if there is
+        none.
+
+        A stage that has run before is not new to a reader that an earlier epoch has flushed: both continue
+        to their end.
+
+        :param new: the stage has no batch.
+        """
+        flushed = self._flushed(uid)
+        return next((reader for reader, t in flushed if new or not t.drained_before), None)
+
+    def refuse_if_too_late(self, name: str, *, new: bool) -> None:
         """Refuse a task that starts too late to be read. Not once the job is asked to end: a task that starts
         then reads nothing, so it has no output that could be lost.
 
         :raises UpstreamTooLate: a stage that reads from the task's stage is being flushed or was flushed.
         """
         uid = parse_task_id(name)[0]
-        if self.requested is None and (reader := self.flushed_reader(name)) is not None:
+        if self.requested is None and (reader := self.flushed_before_it(uid, new=new)) is not None:
             raise UpstreamTooLate(
                 f"stage {uid!r} starts when all input of stage {reader!r} has ended and is being flushed: "
                 "what it produces would never be read",

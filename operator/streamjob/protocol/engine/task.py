@@ -20,12 +20,15 @@ class Task:
     :param own_sources: it reads something that no stage of the job writes.
     :param own_ended: its own sources have ended, as the script declared or as its trigger implies.
     :param rest: what its own sources hold has yet to be processed.
-    :param exhausted: its run ended because its trigger (availableNow, once) had consumed all there was. The
-        script may start it again; if it does not, that was the end of its input.
+    :param exhausted: its run ended because its trigger (availableNow, once) had consumed all there was, or a
+        drain has ended it in front of a stage that the script has yet to start. The script may start it
+        again; if it does not, that was the end of its input.
     :param consumed: that run is known to have left nothing. It stays true when the task can no longer be
         flushed.
     :param leaves_rest: it was to be flushed, and was stopped because its sources may hold more, or those of
         a task upstream.
+    :param new: it had no batch when it started.
+    :param emits: its end may bring out rows of earlier epochs: it has state, or a batch to run again.
     :param drained_before: an earlier epoch has fired its max watermark, which cannot be undone.
     :param restored: the restored checkpoint says that it has finished.
     :param downstream_of_paused: a drain flushed it downstream of a stage that the script had stopped. Only
@@ -34,6 +37,7 @@ class Task:
     :param flagged: a checkpoint flags it as finished, and so do all that follow (V6).
     :param awaits_flush: it is exhausted, no other run of it follows, and it is flushed when everything
         upstream has ended.
+    :param held: a drain waits for the script, which has yet to start something upstream of it.
     :param catching_up: its termination has begun with `CatchUp`, and it has not reached the boundary.
     :param finishing: the max watermark has fired, and finish() is requested.
     :param commits: its sink has something to commit when a checkpoint completes.
@@ -62,10 +66,13 @@ class Task:
     consumed: bool = False
     leaves_rest: bool = False
     drained_before: bool = False
+    new: bool = False
+    emits: bool = True
     restored: bool = False
     downstream_of_paused: bool = False
     flagged: bool = False
     awaits_flush: bool = False
+    held: bool = False
     catching_up: bool = False
 
     @property
@@ -78,6 +85,16 @@ class Task:
         """Whether finish() has returned. Also true of a closed task, because the flag is never reset (V6)."""
         ended = self.operator is not OperatorState.RUNNING
         return ended and self.scenario is not None and self.scenario.is_drain
+
+    @property
+    def drains(self) -> bool:
+        """Whether it is being flushed, or was: it reads nothing more.
+
+        A failure takes back what was not over.
+        """
+        drains = self.scenario is not None and self.scenario.is_drain
+        over = self.state is not TaskState.FAILED or self.operators_finished
+        return self.drained_before or (drains and over)
 
     @property
     def at_its_end(self) -> bool:
@@ -117,11 +134,12 @@ class Task:
             open=self.state is TaskState.RUNNING or failed or self.awaits_flush,
             unclosed=self.state in (TaskState.RUNNING, TaskState.WAITING_FOR_FINAL_CP, TaskState.FINISHED),
             stopped=self.ended and not drains,
-            draining=drains and not failed,
+            draining=self.drains,
             begun=self.step is not None,
             ending=self.state is TaskState.RUNNING and self.step is not None,
             flushing=self.runs_at(TerminationStep.MAX_WATERMARK),
             downstream_of_paused=self.downstream_of_paused and drains and not failed,
+            held=self.held,
         )
 
 

@@ -47,12 +47,14 @@ class TaskTermination(Closing):
 
     def restored(self, name: str, upstream: Iterable[str], batch: int | None) -> list[Effect]:
         """Add a task that is not started because it has finished: it has sent all its data."""
-        self.put(name, restored_finished(batch), upstream)
-        return self.end_of_stage(parse_task_id(name)[0])
+        freed = self.put(name, restored_finished(batch), upstream)
+        effects = [effect for reader in freed for effect in self.begin_if_due(reader)]
+        return effects + self.end_of_stage(parse_task_id(name)[0])
 
-    def expect_no_more(self, *, none: bool = False) -> list[Effect]:
+    def expect_no_more(self, left: Iterable[str] = (), *, none: bool = False) -> list[Effect]:
         self.none_started = self.none_started or none
-        return [effect for uid in self.forget_expected() for effect in self.end_of_stage(uid)]
+        effects = [effect for uid in self.forget_expected(left) for effect in self.end_of_stage(uid)]
+        return effects + (self.begin_all_due() if self.requested is Scenario.DRAIN and self.recorded else [])
 
     # --- termination begins ---------------------------------------------------------------------------------
 
@@ -73,11 +75,12 @@ class TaskTermination(Closing):
         return any(self.counters.of(stage.uid).tasks.stopped for stage in sources)
 
     def waits_for_the_script(self, name: str) -> bool:
-        """Whether a stage somewhere upstream has yet to start."""
+        """Whether a stage somewhere upstream has yet to start, or has failed and has to start again."""
         todo, seen = [parse_task_id(name)[0]], set[str]()
         while todo:
             for stage in self.graph.upstream(todo.pop()):
-                if self.counters.of(stage.uid).tasks.expected:
+                tasks = self.counters.of(stage.uid).tasks
+                if tasks.expected or tasks.failed:
                     return True
                 if stage.uid not in seen:
                     seen.add(stage.uid)
@@ -95,19 +98,17 @@ class TaskTermination(Closing):
             return self._stop(name)
         if not (task.awaits_flush or (task.state is TaskState.RUNNING and task.step is None)):
             return []
-        if self.requested is Scenario.DRAIN and self.flushed_reader(name) is not None:
+        if self.requested is Scenario.DRAIN and self.misses_the_end(name):
             return self._leave_unflushed(name) if task.awaits_flush else self.begin(name, Scenario.STOP)
         if self.waits_for_upstream(name):
-            return []
-        sources = self.sources(parse_task_id(name)[0])
+            return self._let_go(name) if self.requested is Scenario.DRAIN else []
+        uid = parse_task_id(name)[0]
+        sources = self.sources(uid)
         if self.requested is None and (
             (task.own_sources and not task.own_ended) or not (sources or task.own_ended)
         ):
             return []
-        if not sources:
-            rest = task.rest and (self.requested is None or task.exhausted)
-            return self._begin(name, self.requested or Scenario.END_OF_INPUT, CatchUp(name) if rest else None)
-        upstream = [self.counters.of(stage.uid).tasks for stage in sources]
+        upstream = [self.counters.of(stage.uid).tasks for stage in self.graph.upstream(uid)]
         stopped = any(t.stopped for t in upstream)
         leaves_rest = any(self.tasks[t].leaves_rest for stage in sources for t in stage.tasks)
         scenario = self.requested or (Scenario.STOP if stopped else Scenario.END_OF_INPUT)
@@ -115,9 +116,10 @@ class TaskTermination(Closing):
             scenario = Scenario.STOP  # also in a drain: what is left upstream follows in another epoch
         if task.awaits_flush and scenario is Scenario.STOP:
             return self._leave_unflushed(name)  # upstream may continue in another epoch
-        effects = self._begin(
-            name, scenario, CatchUp(name, {t: self.tasks[t].batch for stage in sources for t in stage.tasks})
-        )
+        catch_up, rest = None, task.rest and (self.requested is None or task.exhausted)
+        if upstream or (rest and scenario.is_drain):
+            catch_up = CatchUp(name, {t: self.tasks[t].batch for stage in sources for t in stage.tasks})
+        effects = self._begin(name, scenario, catch_up)
         if scenario.is_drain and (stopped or any(t.downstream_of_paused for t in upstream)):
             with self.changing(name) as begun:
                 begun.downstream_of_paused = True
@@ -134,6 +136,30 @@ class TaskTermination(Closing):
         task.scenario = Scenario.STOP
         task.leaves_rest, task.downstream_of_paused = True, False
         task.exhausted = task.consumed = False
+
+    def _let_go(self, name: str) -> list[Effect]:
+        """In a drain, end a task where it is if only the script can bring on what it waits for.
+
+        The script may wait for the task. It is flushed when everything upstream has been. The same holds for
+        what reads from it.
+        """
+        effects: list[Effect] = []
+        todo = [name]
+        while todo and not (self.begins or self.script_ended):
+            task = self.tasks[name := todo.pop()]
+            runs = task.state is TaskState.RUNNING and task.step is None
+            if task.held or not (runs or task.awaits_flush) or not self._waits_for_a_start(name):
+                continue
+            with self.changing(name):
+                task.held = task.exhausted = True
+            effects += self.begin(name, Scenario.STOP) if runs else []
+            todo += [t for stage in self.graph.downstream(parse_task_id(name)[0]) for t in stage.tasks]
+        return effects
+
+    def _waits_for_a_start(self, name: str) -> bool:
+        upstream = self.graph.upstream(parse_task_id(name)[0])
+        counted = [self.counters.of(stage.uid).tasks for stage in upstream]
+        return any(t.expected or t.failed or t.held for t in counted)
 
     def begin(self, name: str, scenario: Scenario) -> list[Effect]:
         """End the task where it is."""
@@ -163,7 +189,7 @@ class TaskTermination(Closing):
     def _leave_unflushed(self, name: str) -> list[Effect]:
         """Do not flush the task after all."""
         with self.changing(name) as task:
-            task.awaits_flush = False
+            task.awaits_flush = task.held = False
         return [*self.end_of_stage(parse_task_id(name)[0]), *self.close_if_due(name)]
 
     def _run_again(self, name: str) -> Task:
@@ -180,6 +206,7 @@ class TaskTermination(Closing):
             closing=False,
             last_transaction=None,
             awaits_flush=False,
+            held=False,
         )
         self.tasks[name] = task
         self.counters.change(parse_task_id(name)[0], last.counters(), task.counters())
@@ -287,14 +314,19 @@ class TaskTermination(Closing):
             return False
         with self.changing(name) as task:
             task.state = next_task_state(task.state, LifecycleEvent.FAIL)
-            task.awaits_flush = False
+            task.awaits_flush = task.held = False
         return True
 
     def after_failure(self, name: str) -> list[Effect]:
         """Close tasks that waited only for the failed task to be closed. Tasks that wait for its data keep
-        waiting until it has started again.
+        waiting until it has started again, in a drain at their boundaries.
         """
-        return self._stage_closed(parse_task_id(name)[0])
+        uid = parse_task_id(name)[0]
+        effects = self._stage_closed(uid)
+        if self.requested is Scenario.DRAIN:
+            readers = [t for stage in self.graph.downstream(uid) for t in stage.tasks]
+            effects += [effect for reader in readers for effect in self._let_go(reader)]
+        return effects
 
     def take_place_again(self, name: str) -> list[Effect]:
         """Reinstate a task that failed after its finish(): finished operators stay finished (V6)."""

@@ -9,12 +9,12 @@ anything starts.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 
 from ..errors import StreamJobError
 from ..formats.records import CheckpointRecord, FinishedStatus, OperatorKind, StageRecord, TaskRecord
-from ..graph import Graph, parse_task_id, task_id
+from ..graph import parse_task_id, task_id
 from ..messages.driver_config import Restore
 from . import finished
 
@@ -73,31 +73,41 @@ class StagePlan:
         return any(t.start is not Start.FINISHED for t in self.tasks)
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How a job starts.
+def unfinished_tasks(record: CheckpointRecord | None) -> tuple[str, ...]:
+    """For the coordinator: the tasks of the restored checkpoint that have not finished.
 
-    :param dropped: uids of stages whose state is left behind, as allowed.
+    Nothing downstream of them ends before they have started, or the script has ended.
     """
+    return tuple(
+        task_id(stage.uid, task.index, len(stage.tasks))
+        for stage in (record.stages if record else ())
+        for task in stage.tasks
+        if not task.finished
+    )
 
-    stages: tuple[StagePlan, ...]
-    dropped: tuple[str, ...] = ()
 
-    def _tasks(self, *starts: Start) -> tuple[TaskPlan, ...]:
-        return tuple(t for s in self.stages for t in s.tasks if t.start in starts)
+def recorded_edges(record: CheckpointRecord | None) -> tuple[tuple[str, str], ...]:
+    """For the coordinator: the edges of the restored checkpoint, as (writer, reader)."""
+    stages = record.stages if record else ()
+    known = {s.uid for s in stages}
+    return tuple((writer, s.uid) for s in stages for writer in s.upstream if writer in known)
 
-    @property
-    def expected(self) -> tuple[str, ...]:
-        """For the coordinator: all tasks that the checkpoint has, whether they start or are reported as
-        finished. Until the coordinator has heard of each, a downstream stage could take the known ones for
-        all there are.
-        """
-        return tuple(t.task for t in self._tasks(Start.RESUME, Start.REDISTRIBUTED, Start.FINISHED))
 
-    @property
-    def finished(self) -> tuple[TaskPlan, ...]:
-        """For the coordinator: the tasks to report with `task_restored_finished`."""
-        return self._tasks(Start.FINISHED)
+def spent(stages: Iterable[StageRecord]) -> set[str]:
+    """The uids of stages from which nothing more comes, though they have not finished.
+
+    They had consumed their input, have no state, and everything upstream of them is spent or has finished.
+
+    A script whose backfill is done has no need to start it again.
+    """
+    by_uid = {s.uid: s for s in stages}
+    found = {s.uid for s in by_uid.values() if not s.finished and s.exhausted and not s.has_state}
+    while True:
+        open_ = {uid for uid, s in by_uid.items() if uid not in found and not s.finished}
+        kept = {uid for uid in found if open_.isdisjoint(by_uid[uid].upstream)}
+        if kept == found:
+            return found
+        found = kept
 
 
 def refuse_if_over(restore: Restore) -> None:
@@ -115,48 +125,6 @@ def refuse_if_over(restore: Restore) -> None:
             "drop every row",
             remedy="<New-job> <and-allow-drained>",
         )
-
-
-def plan(
-    graph: Graph,
-    record: CheckpointRecord,
-    allow_non_restored_state: bool = False,
-    allow_drained: bool = False,
-) -> Plan:
-    """Decide what starts, and from where.
-
-    :param graph: the job as it is now.
-    :raises AlreadyDrained: nothing is left to resume (row 14).
-    :raises NonRestoredState: the record has a stage that the graph does not have.
-    :raises UnfinishedBeforeFinished: see there.
-    :raises StateCannotMove: see there.
-    """
-    if record.over:
-        if not allow_drained:
-            raise AlreadyDrained(
-                f"checkpoint {record.checkpoint} was drained: its windows are out, and a job resumed from it "
-                "would drop every row as late",
-                remedy="Restore another one, or <allow-drained>",
-            )
-        record = replace(record, stages=tuple(finished.flagged(s, ()) for s in record.stages))
-    known = {s.uid: s for s in record.stages}
-    dropped = tuple(uid for uid in known if uid not in graph.stages)
-    if dropped and not allow_non_restored_state:
-        raise NonRestoredState(
-            f"checkpoint {record.checkpoint} has state of stage {', '.join(map(repr, dropped))}, which the "
-            "job has not",
-            remedy="Give the stage its name back, or <allow-lost-state> and lose its state",
-        )
-    done = {uid for uid, s in known.items() if s.status is FinishedStatus.FULLY}
-    _refuse_unfinished_before_finished(graph, known, done)
-    return Plan(tuple(_stage(uid, s.tasks, known.get(uid)) for uid, s in graph.stages.items()), dropped)
-
-
-def _refuse_unfinished_before_finished(graph: Graph, known: dict[str, StageRecord], done: set[str]) -> None:
-    for uid in graph.stages:
-        for source in graph.upstream(uid):
-            if uid in done and source.uid not in done:
-                raise unfinished_before_finished(source.uid, uid, new=source.uid not in known)
 
 
 def unfinished_before_finished(source: str, uid: str, *, new: bool = False) -> UnfinishedBeforeFinished:

@@ -284,10 +284,14 @@ class Checkpoints:
         """
         by_uid: dict[str, list[Stage]] = {}
         with self._lock:  # a query that starts at this moment changes the graph
-            order = list(self._coordinator.downstream_first())
+            order = {uid: self._coordinator.upstream(uid) for uid in self._coordinator.downstream_first()}
             for stage in self._stages.values():
                 by_uid.setdefault(stage.uid, []).append(stage)
-        records = {uid: stage_record(by_uid[uid], effect) for uid in order if uid in by_uid}
+        records = {
+            uid: stage_record(by_uid[uid], upstream, effect)
+            for uid, upstream in order.items()
+            if uid in by_uid
+        }
         started = tuple(records[uid] for uid in by_uid if uid in records)
         carried = self._carried.records(self.files, by_uid)
         drains = effect.scenario is not None and effect.scenario.is_drain

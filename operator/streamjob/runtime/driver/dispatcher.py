@@ -33,7 +33,8 @@ from ...protocol.engine.effects import (
 from ...protocol.engine.events import Event
 from ...protocol.lifecycle import TaskState
 from ...protocol.messages.driver_config import DriverConfig
-from ..startup.restore_point import is_fresh, unfinished_tasks
+from ...protocol.restore.recovery import recorded_edges, unfinished_tasks
+from ..startup.restore_point import is_fresh
 from .live_savepoints import LiveSavepoints
 from .status import Notes, Reported, phase, problem_of, stage_statuses, termination_status
 from .status_board import StatusBoard
@@ -126,8 +127,10 @@ class Dispatcher(Generic[R]):
     def __init__(self, config: DriverConfig, board: StatusBoard, shell: Shell[R]) -> None:
         every = config.checkpointing
         settings = Checkpointing(every.max_concurrent, every.timeout, every.min_pause)
-        first, expected = config.next_checkpoint, unfinished_tasks(config)
-        self.coordinator = Coordinator(first, settings, expected, is_fresh(config))
+        latest, first = config.restore.latest, config.next_checkpoint
+        self.coordinator = Coordinator(
+            first, settings, unfinished_tasks(latest), is_fresh(config), recorded_edges(latest)
+        )
         self.runs: dict[str, R] = {}  # the last run of each task, by task id
         self.notes = Notes()
         self.board = board

@@ -24,6 +24,7 @@ from ..spark.engine import Engine
 from ..spark.executors.numbers import Executors
 from ..spark.executors.pool import pool_of
 from ..startup import naming
+from ..startup.missing_stages import not_drained
 from ..startup.sharding.declared_shards import DeclaredStages
 from . import threads
 from .dead_queries import DeadQueries
@@ -239,9 +240,14 @@ class Driver:
     # --- when the script has started all its queries --------------------------------------------------------
 
     def settle(self) -> None:
-        """The script has started all its queries: carry out the requests that came early."""
+        """The script has started all its queries: carry out the requests that came early.
+
+        Stages of the restored checkpoint that have something left still count: a wait shows only that the
+        script has got to there.
+        """
+        left = self._unstarted.left()  # reads the storage: not under the lock
         with self._loop.lock:
-            self._requests.settle()
+            self._requests.settle(left)
             self._note_request()
 
     def look_at_requests(self) -> None:
@@ -273,10 +279,17 @@ class Driver:
     # --- the end --------------------------------------------------------------------------------------------
 
     def await_queries(self) -> None:
-        """The script has ended: wait for all its queries. If one fails that the job needs, the job fails."""
-        self.settle()
+        """The script has ended: wait for all its queries. If one fails that the job needs, the job fails.
+
+        A drain fails before it flushes anything that waits for a stage that the script has not started.
+        """
+        left = self._unstarted.left()
         self._script_ended = True
-        self._loop.take(ev.ScriptEnded())
+        if left and self.drains:
+            self._loop.fail_job(not_drained(left))
+            return
+        self.settle()
+        self._loop.take(ev.ScriptEnded(left))
         with self._loop.changed:
             self._loop.changed.wait_for(
                 lambda: self.terminated.is_set() or self._dead.end_the_job(self.stops)

@@ -16,10 +16,12 @@ from queue import SimpleQueue
 from ...protocol.engine import events as ev
 from ...protocol.engine.events import Event
 from ...protocol.errors import StreamJobError
+from ...protocol.formats.records import CheckpointRecord
 from ...protocol.messages.driver_config import DriverConfig
+from ...protocol.restore.recovery import recorded_edges, unfinished_tasks
 from ...storage.hadoop import StorageError
 from ..query.task import Stage
-from ..startup.restore_point import is_fresh, unfinished_tasks
+from ..startup.restore_point import is_fresh
 from . import threads
 from .dispatcher import Dispatcher, EffectQueue
 from .effects import Work
@@ -116,8 +118,16 @@ class Loop:
         """What the job resumes from is known only now, see `GateKeeper`. Comes before the first query."""
         with self.lock:
             self.work.restore_points.restore(config)
-            expected, fresh = tuple(unfinished_tasks(config)), is_fresh(config)
-            self.dispatcher.take(ev.Restored(config.next_checkpoint, expected, fresh))
+            self._tell_restored(config.next_checkpoint, config.restore.latest, is_fresh(config))
+
+    def restore_savepoint(self, record: CheckpointRecord) -> None:
+        """What the job's first epoch starts from has been read. Comes before the first query."""
+        with self.lock:
+            self._tell_restored(self.coordinator.next_checkpoint, record, fresh=True)
+
+    def _tell_restored(self, number: int, record: CheckpointRecord | None, fresh: bool) -> None:
+        expected, edges = unfinished_tasks(record), recorded_edges(record)
+        self.dispatcher.take(ev.Restored(number, expected, fresh, edges))
 
     # --- what the dispatcher asks for: called under the lock ------------------------------------------------
 

@@ -105,10 +105,13 @@ class Requests:
         self._dispatcher.take(ev.SavepointRequested(request.request_id, request.savepoint, request.timeout))
         log.info("savepoint requested: %s", request.request_id)
 
-    def settle(self) -> None:
-        """The script waits for its queries, or has ended: take up what came early."""
+    def settle(self, left: tuple[str, ...] = ()) -> None:
+        """The script waits for its queries, or has ended: take up what came early.
+
+        :param left: as `AllStarted.left`.
+        """
         self.settled = True
-        self._dispatcher.take(ev.AllStarted())
+        self._dispatcher.take(ev.AllStarted(left=left))
         early, self.early = self.early, None
         savepoint, self._early_savepoint = self._early_savepoint, None
         if early is not None:

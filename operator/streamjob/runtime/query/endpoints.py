@@ -10,6 +10,8 @@ files alone.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -19,12 +21,13 @@ from ...protocol.formats.manifest import check_version
 from ...storage.hadoop import NotFound
 from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.sources.plan_sources import Source
-from .edges import Channel
+from .edges import GLOB, Channel
 
 NAME = "streamjob-ends.json"
 FORMAT = "streamjob.ends"
 VERSION = 1
 LIMIT = 1 << 20  # bytes
+PLAIN_TOPICS = re.compile(r"[A-Za-z0-9._\-, ]+")  # of the option subscribe; a pattern has other characters
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,13 @@ class NotedEnds:
             for p in self.wrote
         )
 
+    def channels_read(self, canonical: Callable[[str], str]) -> tuple[Channel, ...]:
+        """What the query reads, as far as a stage can write it.
+
+        :param canonical: the form of a URI by which places are compared.
+        """
+        return tuple(c for c in (_read_from(place, canonical) for place in self.sources) if c is not None)
+
     def same_as(self, other: NotedEnds) -> bool:
         """Whether both may be the same query: same sink or, if neither has one, same sources and writer."""
         if self.sink is not None or other.sink is not None:
@@ -121,6 +131,19 @@ def note(directory: CheckpointDir, now: NotedEnds) -> None:
 def _written(channel: Channel) -> Place:
     (name,) = channel.names
     return Place(channel.kind, name, tuple(sorted(channel.brokers)), channel.nested)
+
+
+def _read_from(place: Place, canonical: Callable[[str], str]) -> Channel | None:
+    brokers = frozenset(place.brokers)
+    if place.kind == "files":
+        return Channel("files", frozenset({canonical(place.at)}), pattern=bool(GLOB.search(place.at)))
+    if place.kind != "Kafka":
+        return None
+    if place.at.startswith("{"):  # the option assign
+        return Channel("kafka", frozenset(json.loads(place.at)), brokers=brokers)
+    if PLAIN_TOPICS.fullmatch(place.at):
+        return Channel("kafka", frozenset(t.strip() for t in place.at.split(",")), brokers=brokers)
+    return Channel("kafka", frozenset({place.at}), pattern=True, brokers=brokers)
 
 
 def _place(source: Source, qualify: Callable[[str], str]) -> Place:

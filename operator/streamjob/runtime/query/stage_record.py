@@ -9,10 +9,11 @@ from ...protocol.formats.records import StageRecord
 from .task import Stage
 
 
-def stage_record(tasks: Sequence[Stage], effect: StoreCheckpoint) -> StageRecord:
+def stage_record(tasks: Sequence[Stage], upstream: tuple[str, ...], effect: StoreCheckpoint) -> StageRecord:
     """A stage's part of a checkpoint.
 
     :param tasks: all tasks of the stage.
+    :param upstream: uids of the stages that it reads from.
     """
     ordered = sorted(tasks, key=lambda t: t.name.index)
     running = effect.scenario is None
@@ -30,4 +31,4 @@ def stage_record(tasks: Sequence[Stage], effect: StoreCheckpoint) -> StageRecord
     # Merged: a task before its first batch shows no stateful operator, and driver-side states may differ.
     operators = {o.uid: o for t in ordered for o in t.operators(all_finished)}
     first = ordered[0]
-    return StageRecord(first.uid, records, tuple(operators.values()), first.beside)
+    return StageRecord(first.uid, records, tuple(operators.values()), first.beside, upstream)

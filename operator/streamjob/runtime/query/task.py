@@ -104,6 +104,7 @@ class Stage:
         self.takes_over: Stage | None = None  # the run before, which was being ended when this one started
         self.beside: tuple[str, ...] | None = None  # see StageRecord
         self.behind_pending = False  # a batch was planned and not committed when it started
+        self.new, self.emits = False, True  # see `TaskStarted`
         self.finished = finished
         self.all_finished = all_finished
         self.transactions = transactions

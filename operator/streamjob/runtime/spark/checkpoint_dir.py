@@ -191,6 +191,11 @@ class CheckpointDir:
         """Whether the query has a stateful operator."""
         return bool(self._names("state"))
 
+    @property
+    def holds_back(self) -> bool:
+        """Whether the query has something that its end may bring out: state, or a batch to run again."""
+        return self.has_state() or self.latest_offset() != self.latest_commit()
+
     def stateful_operators(self) -> frozenset[int]:
         """The numbers of the stateful operators."""
         return frozenset(int(name) for name in self._names("state") if name.isdigit())

@@ -14,6 +14,7 @@ from dataclasses import replace
 from ...protocol.formats.records import StageRecord, TaskRecord
 from ...protocol.lifecycle import Scenario
 from ...protocol.restore import finished
+from ...protocol.restore.recovery import spent
 from ...storage.hadoop import HadoopFiles, NotFound
 from ..spark.checkpoint_dir import CheckpointDir
 from .begin_from import copy_foreign
@@ -109,10 +110,11 @@ class CarriedStages:
 def at_the_end(stages: tuple[StageRecord, ...]) -> tuple[StageRecord, ...]:
     """The records of stages that have not started, in the checkpoint with which everything else has finished.
 
-    A stage that had consumed its input and has no state has nothing left to do: it has finished, too.
-    Otherwise the job would never count as drained. If another stage still has to be resumed, nothing changes.
+    A stage from which nothing more comes (`recovery.spent`) has finished, too. Otherwise the job would never
+    count as drained. If another stage still has to be resumed, nothing changes.
     """
-    if not all(s.finished or (s.exhausted and not s.has_state) for s in stages):
+    nothing_left = spent(stages)
+    if not all(s.finished or s.uid in nothing_left for s in stages):
         return stages
     return tuple(finished.flagged(s, [t.index for t in s.tasks]) for s in stages)
 

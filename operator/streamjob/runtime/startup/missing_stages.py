@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...protocol.formats.records import StageRecord
 from ...protocol.messages.driver_status import Problem
-from ...protocol.restore.recovery import NonRestoredState
+from ...protocol.restore.recovery import NonRestoredState, spent
 from ...storage.hadoop import HadoopFiles
 from ..query import endpoints
 from ..query.endpoints import NotedEnds
@@ -24,7 +24,7 @@ class Missing:
     """Stages of the restored checkpoint that the script has not started yet, by uid.
 
     :param live: those that had input left. A script that does not start them leaves their state behind.
-    :param exhausted: those that had consumed their input and still have state.
+    :param exhausted: those that had consumed their input and still have state, or read from one of these.
     """
 
     live: tuple[str, ...] = ()
@@ -74,19 +74,19 @@ class MissingStages:
 def sort_out(files: HadoopFiles, points: RestorePoints, missing: Collection[str]) -> Missing:
     """Say what the missing stages have left.
 
-    A stage that had consumed its input and has no state is left out: a script whose backfill is done has no
-    need to start it again.
+    Those from which nothing more comes are left out (`recovery.spent`).
 
     :param missing: uids of unfinished stages that have not started.
     :raises StreamJobError: as `RestorePoints.checkpoint`.
     """
     record = points.checkpoint(files) if missing else None
+    nothing_left = spent(record.stages) if record else set()
     live, exhausted = [], []
     for uid in missing:
         stage = stage_of(record, uid)
         if stage is None or not _is_exhausted(files, points, stage):
             live.append(uid)
-        elif stage.has_state:
+        elif uid not in nothing_left:
             exhausted.append(uid)
     return Missing(tuple(live), tuple(exhausted))
 
@@ -137,11 +137,11 @@ def not_started(missing: Collection[str], started: Collection[str]) -> NonRestor
 
 
 def not_drained(missing: Collection[str]) -> NonRestoredState:
-    """The error for a drain that has ended all queries of the script, which has not started `missing`."""
+    """The error for a drain whose script has ended and has not started `missing`."""
     names = ", ".join(map(repr, missing))
     return NonRestoredState(
-        f"every query that the script has started is drained, for good, and the checkpoint has state of "
-        f"{names}, which it has not started: what that holds would never be emitted",
+        f"the job is asked to drain, and the checkpoint has state of {names}, which the script has not "
+        "started: what that holds would never be emitted",
         remedy="Let the script start it in a drain too, for instance outside of the batch that starts it, or "
         "<allow-lost-state> and lose the state",
     )

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from ...protocol.errors import StreamJobError
 from ...protocol.formats import manifest
 from ...protocol.formats.records import CheckpointRecord, StageRecord, TaskRecord
-from ...protocol.graph import task_id
 from ...protocol.messages.driver_config import DriverConfig
 from ...protocol.restore import finished
 from ...protocol.restore.adoption import adopted_stage
 from ...protocol.restore.recovery import AlreadyDrained, refuse_if_over
 from ...storage.hadoop import HadoopFiles
+from ..query.endpoints import noted
 from ..savepoints.adopt import bare_directory
 from ..savepoints.layout import read_manifest
 from ..spark.checkpoint_dir import CheckpointDir
+from .checks.neighbours import PastReader
 
 
 class CheckpointLost(StreamJobError):
@@ -223,6 +225,22 @@ class RestorePoints:
         """As `RestorePoint.directory`."""
         return _directory(files, self.savepoint, uid, task)
 
+    def past_readers(self, files: HadoopFiles, started: Collection[str]) -> list[PastReader]:
+        """The stages of the restored checkpoint, except those that have started, that read no more.
+
+        :raises StreamJobError: as `checkpoint`.
+        """
+        record, found = self.checkpoint(files), []
+        for stage in record.stages if record else ():
+            if stage.uid in started or not stage.tasks:
+                continue
+            directories = [self.directory(files, stage.uid, task) for task in stage.tasks]
+            if stage.finished or any(d.is_drained() for d in directories):
+                notes = [ends for d in directories if (ends := noted(d)) is not None]
+                reads = tuple(channel for ends in notes for channel in ends.channels_read(files.canonical))
+                found.append(PastReader(stage.uid, reads, stage.upstream, stage.finished))
+        return found
+
     def _read(self, files: HadoopFiles, savepoint: str) -> CheckpointRecord:
         record = read_manifest(files, savepoint).checkpoint
         if not record.leaves_nothing:
@@ -285,22 +303,6 @@ def as_exhausted(directory: CheckpointDir, task: TaskRecord) -> bool:
     :param directory: the task's files.
     """
     return task.exhausted and task.batch == directory.latest_offset() == directory.latest_commit()
-
-
-def unfinished_tasks(config: DriverConfig) -> list[str]:
-    """Unfinished tasks of the job's latest checkpoint.
-
-    What reads from them does not end before they start.
-    """
-    latest = config.restore.latest
-    if latest is None:
-        return []
-    return [
-        task_id(stage.uid, task.index, len(stage.tasks))
-        for stage in latest.stages
-        for task in stage.tasks
-        if not task.finished
-    ]
 
 
 def is_fresh(config: DriverConfig) -> bool:

@@ -121,7 +121,8 @@ class CheckpointTrigger(PendingCheckpoints):
         starts what was restored.
         """
         free = self._count(Kind.PERIODIC) < self._settings.max_concurrent and self._pause is None
-        return free and self._job.counters.total.running > 0 and not self._job.recorded
+        still_starts = self._job.begins and self._job.recorded
+        return free and self._job.counters.total.running > 0 and not still_starts
 
     def _void_reopened(self) -> list[Effect]:
         """Abort checkpoints that have a task at its end although it runs again."""

@@ -91,6 +91,8 @@ class Starter:
         self._observed_writes = ObservedWrites(loop, self.connections)
         self.missing = MissingStages(self._points, loop.stages)
         self._names = TaskNames(loop.stages, job.declared, self._points)
+        self._telling = threading.Lock()
+        self._has_told = False
 
     @property
     def busy(self) -> bool:
@@ -116,6 +118,7 @@ class Starter:
         unnamed = UnnamedQuery.of(writer, said, found)
         fits = self._gate.wait(lambda: prepare(writer, said, engine, self._config))
         began = time.monotonic()
+        self._tell_recorded(engine)
         self._loop.begin()
         with (
             self._names.named(said, unnamed, engine) as name,
@@ -151,6 +154,17 @@ class Starter:
         if stage.query is not None:
             threads.start(self._loop.watch, f"watch-{stage.task}", stage)
         return stage
+
+    def _tell_recorded(self, engine: Engine) -> None:
+        """Before the first query starts: the savepoint that the job starts from has stages and edges, too."""
+        if self._points.savepoint is None:
+            return
+        with self._telling:
+            if not self._has_told:
+                record = self._points.checkpoint(engine.files)
+                if record is not None:
+                    self._loop.restore_savepoint(record)
+                self._has_told = True
 
     # --- admission ------------------------------------------------------------------------------------------
 
@@ -216,8 +230,9 @@ class Starter:
                 fits=fits,
                 missing=[] if before else [m for m in self.missing.uids(engine.files) if m != uid],
             )
+        new = entry.directory.latest_offset() is None
         with self._loop.lock:
-            self._coordinator.refuse_start(task, upstream, drained=entry.drained or entry.finished)
+            self._coordinator.refuse_start(task, upstream, drained=entry.drained or entry.finished, new=new)
         self._job.warn(*entry.warnings)
         transactions = transactions_of(self._config, name, said, list(self._stages.values()), self._job.warn)
         stage = Stage(
@@ -244,14 +259,34 @@ class Starter:
             said.each_batch.interrupted = stage.interrupted
         stage.find_table = functools.partial(table_written, writer, said, engine.files.qualify)
         stage.sharded, stage.volatile = sharded is not None, entry.volatile
+        stage.new, stage.emits = new, not readers or entry.directory.holds_back
         sources = self.connections.started(upstream)
-        neighbours.refuse_unfinished_before_finished(stage, sources, readers)
+        if not self._job.asked_to_end:  # a stage that reads nothing writes nothing that could be missed
+            neighbours.refuse_unfinished_before_finished(stage, sources, readers)
+            if before is None and not stage.all_finished:
+                self._refuse_before_past_readers(stage)
+        else:
+            self._warn_of_flushed_reader(stage, new=new, again=before is not None)
         neighbours.refuse_transactional_upstream(stage, sources, readers)
         if transactions is not None:
             inherit(self._config.job, name, sharded, transactions.sink)
             recorded = self._loop.work.checkpoints.recorded.get(task, ()) if before else entry.transactions
             transactions.recover(entry.directory.latest_commit(), recorded)
         return stage, entry, upstream
+
+    def _refuse_before_past_readers(self, stage: Stage) -> None:
+        started = {s.uid for s in list(self._stages.values())}
+        past = self._points.past_readers(stage.files, started)
+        record = self._points.checkpoint(stage.files) if past else None
+        new = record is None or all(s.uid != stage.uid for s in record.stages)
+        neighbours.refuse_before_past_readers(stage.uid, stage.ends, past, new=new)
+
+    def _warn_of_flushed_reader(self, stage: Stage, *, new: bool, again: bool) -> None:
+        """Warn of a stage that starts in a drain when a stage that reads from it has been flushed."""
+        with self._loop.lock:
+            reader = self._coordinator.flushed_reader(stage.task, new=False)
+        if reader is not None and not again and self._job.drains:
+            self._job.warn(neighbours.started_after_flush(stage.uid, reader, new=new))
 
     def _reads_nothing(self, stage: Stage, entry: admission.Entry) -> bool:
         """Whether no new data may be read: the stage has finished or was drained, or the job is to end."""
@@ -273,6 +308,8 @@ class Starter:
                 commits=stage.transactions is not None,
                 own_sources=own,
                 drained=drained,
+                new=stage.new,
+                emits=stage.emits,
             ),
         )
 

@@ -97,6 +97,17 @@ class Unstarted:
             self._warn(missing_stages.warning(missing))
         self._told = missing
 
+    def left(self) -> tuple[str, ...]:
+        """The uids of the missing stages that have something left. If that cannot be read, all that are
+        missing.
+        """
+        try:
+            return self._left().stages
+        except StreamJobError as e:
+            log.warning("what the script has not started counts as unfinished: %s", e)
+            engine = self._engines.any()
+            return tuple(self._missing.uids(engine.files)) if engine is not None else ()
+
     def _left(self) -> Missing:
         engine = self._engines.any()
         return self._missing.left(engine.files) if engine is not None else Missing()

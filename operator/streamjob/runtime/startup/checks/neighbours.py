@@ -5,12 +5,14 @@ shares with them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from ....protocol.errors import StreamJobError
 from ....protocol.graph import TaskName
+from ....protocol.messages.driver_status import Problem
 from ....protocol.restore.recovery import unfinished_before_finished
 from ....transactional import TransactionalSink
-from ...query.edges import Channel
+from ...query.edges import Channel, Ends
 from ...query.places.claim import Claim, SinkShared
 from ...query.places.owner import NAME as OWNER
 from ...query.places.owner import Owner
@@ -44,6 +46,55 @@ def refuse_unfinished_before_finished(
     for source, reader in [*((u, stage) for u in upstream), *((stage, r) for r in readers)]:
         if reader.all_finished and not source.all_finished:
             raise unfinished_before_finished(source.uid, reader.uid)
+
+
+@dataclass(frozen=True)
+class PastReader:
+    """A stage of the restored checkpoint that has not started and that reads no more: it has finished, or its
+    max watermark has fired.
+
+    :param reads: what it has read.
+    :param upstream: as `StageRecord.upstream`.
+    """
+
+    uid: str
+    reads: tuple[Channel, ...]
+    upstream: tuple[str, ...] = ()
+    finished: bool = True
+
+
+def refuse_before_past_readers(uid: str, ends: Ends, past: Iterable[PastReader], *, new: bool) -> None:
+    """Check, before a stage runs, that nothing reads from it that reads no more.
+
+    A reader that was flushed and has not finished continues to its end with the stages that it had then. Only
+    a new one would write what it never reads.
+
+    :param ends: where the stage reads and writes.
+    :param new: the restored checkpoint does not have the stage.
+    :raises UnfinishedBeforeFinished: such a stage reads from it (row 10).
+    """
+    for reader in past:
+        shown = Ends(sources=reader.reads).read(ends) or uid in reader.upstream
+        if shown and reader.uid != uid and (new or reader.finished):
+            raise unfinished_before_finished(uid, reader.uid, new=new)
+
+
+def started_after_flush(uid: str, reader: str, *, new: bool) -> Problem:
+    """The warning for a stage that starts in a drain, when what reads from it has been flushed.
+
+    In the first epoch nothing but the script says what will start. A script that waits has told all of its
+    queries.
+
+    :param new: it has no batch.
+    """
+    left = "" if new else f". What it wrote in an earlier epoch and {reader!r} had not read is missing there"
+    text = (
+        f"query {uid!r} starts when the job is being drained and {reader!r}, which reads from it, has been "
+        f"flushed: it reads nothing{left}"
+    )
+    return Problem(
+        "UpstreamStartedTooLate", text, f"Let the script start {uid!r} before it waits for another query"
+    )
 
 
 def refuse_transactional_upstream(stage: Stage, upstream: Iterable[Stage], readers: Iterable[Stage]) -> None:
