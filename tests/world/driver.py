@@ -22,6 +22,7 @@ from streamjob.protocol.messages.commands import Mode, SavepointRequest, Termina
 from streamjob.protocol.messages.driver_config import DriverConfig, Gate
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, KnownRecords, Problem
 from streamjob.protocol.messages.final_report import report
+from streamjob.protocol.restore.recovery import recorded_edges, spent, unfinished_tasks
 from streamjob.runtime.driver.dispatcher import Dispatcher, EffectQueue
 from streamjob.runtime.driver.requests import Requests
 from streamjob.runtime.driver.start.gate_keeper import GateConflict, GateKeeper
@@ -29,7 +30,7 @@ from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.process.pod import INDEX_WAIT
 from streamjob.runtime.savepoints.recover_records import known
 from streamjob.runtime.spark.executors.numbers import Executors
-from streamjob.runtime.startup.restore_point import is_fresh, unfinished_tasks
+from streamjob.runtime.startup.restore_point import is_fresh
 
 from .apiserver import Obj, Refusal
 from .plan import Mishap, Scripted
@@ -180,7 +181,8 @@ class Driver:
         self.config = replace(self.config, restore=restore, next_checkpoint=following)
         self.world.oracle.gate_opens(self, self._pod)
         self.may_write = True
-        self.take(ev.Restored(following, tuple(unfinished_tasks(self.config)), is_fresh(self.config)))
+        expected, edges = unfinished_tasks(restore.latest), recorded_edges(restore.latest)
+        self.take(ev.Restored(following, expected, is_fresh(self.config), edges))
         self._gate.open(gate.token)
         go_on, self._behind_gate = self._behind_gate, None
         if go_on is not None:
@@ -193,11 +195,19 @@ class Driver:
     # --- what its script asks for ---------------------------------------------------------------------------
 
     def all_started(self) -> None:
-        self.requests.settle()
+        self.requests.settle(self.left)
         self._make_executors()
         self.later(self.some(1.0, 30.0), lambda: self.meet("Running", lambda: None))
         if self.config.spark_conf.get("script") == "throws" and self.coordinator.request is None:
             self.later(self.some(2.0, 5.0), lambda: self.fail_job(Boom()))
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """As `Unstarted.left`: what the restored checkpoint has and the script has not started."""
+        latest = self.config.restore.latest
+        stages = latest.stages if latest and not self.config.restore.allow_non_restored_state else ()
+        nothing, started = spent(stages), {query.uid for query in self.queries.values()}
+        return tuple(s.uid for s in stages if not s.finished and s.uid not in nothing | started)
 
     def has_nothing_left(self) -> bool:
         """As `without_query.WithoutQuery.is_the_end`."""

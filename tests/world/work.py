@@ -163,7 +163,12 @@ class Work:
         driver, latest = self.driver, self.driver.config.restore.latest
         started = tuple(self._stage_record(q, effect) for q in reversed(driver.queries.values()))
         carried = tuple(
-            self._as_of_now(s) for s in (latest.stages if latest else ()) if s.uid not in driver.queries
+            replace(
+                self._as_of_now(s),
+                carried_from=latest.checkpoint if s.carried_from is None else s.carried_from,
+            )
+            for s in (latest.stages if latest else ())
+            if latest and s.uid not in driver.queries
         )
         assert effect.scenario is not Scenario.DRAIN or all(s.finished for s in carried)
         return started + carried
@@ -181,7 +186,8 @@ class Work:
             0, f"{self.driver.config.checkpoints}/{query.uid}/0", batch, done, transactions=names
         )
         operators = tuple(replace(o, finished=done) for o in query.figures.operators)
-        return StageRecord(query.uid, (task,), operators)
+        upstream = self.driver.coordinator.upstream(query.uid)
+        return StageRecord(query.uid, (task,), operators, upstream=upstream)
 
     def _announce(self, number: int) -> None:
         record = self._records.pop(number)

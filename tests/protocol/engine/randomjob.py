@@ -192,7 +192,7 @@ class RandomJob:
             self.world.epoch.add(task)
             self.tell("task_restored_finished", task, upstream, self.restored[task])
             return
-        drained, new = actor.flushed, not actor.log and not actor.ran
+        drained, new = actor.flushed, not (actor.log or actor.ran or task in self.c.tasks)
         options: dict[str, Any] = {"commits": shape.commits, "new": new, "emits": not new}
         if upstream:
             options["own_sources"] = self.own_sources(uid, (uid,))

@@ -1,9 +1,9 @@
 """How ended tasks are closed (FLIP-147, "the revised process of finishing").
 
-- The acknowledgement: a task is closed when downstream has taken everything that it sent. A completed
-  checkpoint that was triggered after the task's end proves that, because downstream takes its snapshot after
-  the task's last batch. A task that did not wait for a checkpoint (`NOTHING_TO_COMMIT`) waits until its
-  downstream ends, or for the next checkpoint.
+- The acknowledgement: a task is closed when nothing that it sent can be lost. A completed checkpoint that
+  was triggered after the task's end is enough, because it has the task's last batch, and what downstream
+  has not read of it is durable (ADR 7). A task that did not wait for a checkpoint (`NOTHING_TO_COMMIT`)
+  waits until its downstream ends, or for the next checkpoint.
 - EndOfPartition: a finished task is closed after everything upstream is closed; in a stop this holds for
   every task. A run that the script ended is closed independently, and so is a task that an earlier epoch
   drained.

@@ -45,7 +45,7 @@ class TaskStarted:
         upstream stage.
     :param drained: an earlier epoch fired the query's max watermark. It reads nothing, and ends as it began
         to end.
-    :param new: it has no batch, of this epoch or an earlier one.
+    :param new: it is the first run in this epoch, and has no batch of an earlier one.
     :param emits: its end may bring out rows of earlier epochs: it has state, or a batch to run again.
     """
 
@@ -278,8 +278,10 @@ class CheckpointDue:
 
 @dataclass(frozen=True)
 class SnapshotTaken:
-    """The task has noted its state at `batch` and keeps running. The batch is after everything that its
-    upstream had committed at its own snapshots.
+    """The task has noted its state at `batch` and keeps running.
+
+    It may not have read all that its upstream had committed at its own snapshots: that is durable, and read
+    after a restore (ADR 7).
     """
 
     task: str

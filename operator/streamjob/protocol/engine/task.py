@@ -44,9 +44,9 @@ class Task:
     :param has_final_checkpoint: it has its final checkpoint: one that was triggered after its end has
         completed.
     :param closing: close() is requested.
-    :param last_transaction: the number of the first checkpoint that was triggered after its end. What its
-        sink still holds is pre-committed for that number, so that whichever later checkpoint completes first
-        commits it.
+    :param last_transaction: the number of the first checkpoint that was triggered after its end, or after its
+        run had failed. What its sink still holds is pre-committed for that number, so that whichever later
+        checkpoint completes first commits it.
     """
 
     state: TaskState = TaskState.RUNNING

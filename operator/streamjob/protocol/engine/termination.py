@@ -53,8 +53,10 @@ class TaskTermination(Closing):
 
     def expect_no_more(self, left: Iterable[str] = (), *, none: bool = False) -> list[Effect]:
         self.none_started = self.none_started or none
+        began = self.begins
         effects = [effect for uid in self.forget_expected(left) for effect in self.end_of_stage(uid)]
-        return effects + (self.begin_all_due() if self.requested is Scenario.DRAIN and self.recorded else [])
+        waits = self.requested is Scenario.DRAIN and (began or self.recorded)
+        return effects + (self.begin_all_due() if waits else [])
 
     # --- termination begins ---------------------------------------------------------------------------------
 

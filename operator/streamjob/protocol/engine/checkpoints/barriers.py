@@ -1,10 +1,10 @@
 """The barriers of one checkpoint on their way down the graph (FLIP-147, "support checkpointing with finished
 tasks").
 
-A barrier says that downstream has committed everything that upstream had committed at its snapshot. A
-checkpoint begins at its roots: the running tasks that have no running task upstream. A stage is asked for its
-snapshot when each of its channels has the barrier. A channel whose task has ended has the barrier from the
-beginning, as if it had been inserted after the last record.
+A barrier says that upstream has taken its snapshot. What upstream had committed and downstream has not read
+is durable, and part of no state (ADR 7). A checkpoint begins at its roots: the running tasks that have no
+running task upstream. A stage is asked for its snapshot when each of its channels has the barrier. A channel
+whose task has ended has the barrier from the beginning, as if it had been inserted after the last record.
 
 Every task of a stage is connected with every task of the next stage, so all tasks of a stage are aligned at
 the same moment. This module therefore counts stages, not channels.

@@ -122,7 +122,8 @@ class Checkpoint:
             if not task.has_final_checkpoint:
                 pre_commit[name] = task.last_transaction = task.last_transaction or number
         failed = tuple(n for n, t in tasks.items() if t.state is TaskState.FAILED and t.commits)
-        pre_commit = dict.fromkeys(failed, number) | pre_commit
+        for name in failed:
+            pre_commit[name] = tasks[name].last_transaction = tasks[name].last_transaction or number
         over = scenario is Scenario.DRAIN  # no epoch resumes from it
         finished = [
             n for n, t in stand.items() if t.operators_finished and (over or _flagged(n, t, graph, tasks))

@@ -230,7 +230,7 @@ class Starter:
                 fits=fits,
                 missing=[] if before else [m for m in self.missing.uids(engine.files) if m != uid],
             )
-        new = entry.directory.latest_offset() is None
+        new = before is None and entry.directory.latest_offset() is None
         with self._loop.lock:
             self._coordinator.refuse_start(task, upstream, drained=entry.drained or entry.finished, new=new)
         self._job.warn(*entry.warnings)

@@ -1,0 +1,104 @@
+"""A new query that writes what a finished one has read: refused before it runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamjob.protocol.formats import codec
+from streamjob.protocol.formats.records import (
+    CheckpointRecord,
+    JobRef,
+    OperatorKind,
+    OperatorRecord,
+    StageRecord,
+    TaskRecord,
+)
+from streamjob.protocol.messages.driver_config import Application, DriverConfig, Restore
+from streamjob.protocol.restore.recovery import UnfinishedBeforeFinished
+from streamjob.runtime.query.edges import Channel, Ends
+from streamjob.runtime.query.endpoints import FORMAT, NAME, VERSION, NotedEnds, Place
+from streamjob.runtime.spark.max_watermark.batch import MAX_WATERMARK_MS
+from streamjob.runtime.startup.checks.neighbours import PastReader, refuse_before_past_readers
+from streamjob.runtime.startup.restore_point import RestorePoints
+
+from ...localfiles import LocalFiles
+
+FILES: Any = LocalFiles()
+CLEAN = Channel("files", frozenset({"file:/data/clean"}))
+WRITES_CLEAN = Ends(sink=CLEAN)
+
+
+def points(root: Path, *stages: StageRecord) -> RestorePoints:
+    record = CheckpointRecord(5, 1, None, None, None, "2026-01-01T00:00:00Z", stages)
+    job, application = JobRef("ns", "orders", "uid"), Application(file="app.py")
+    return RestorePoints(DriverConfig(job, 2, application, f"file:{root}", restore=Restore(record)))
+
+
+def stage(root: Path, uid: str, source: Place, *, finished: bool = True, watermark: int = 5) -> StageRecord:
+    """One whose directory says what it reads, and how far it is."""
+    at = f"file:{root}/{uid}/0"
+    FILES.write_new(f"{at}/{NAME}", codec.dumps(NotedEnds(FORMAT, VERSION, (source,))).encode())
+    FILES.write_new(f"{at}/offsets/0", f'v1\n{{"batchWatermarkMs":{watermark},"conf":{{}}}}\n{{}}'.encode())
+    sink = OperatorRecord("sink", OperatorKind.SINK, "sink", finished)
+    return StageRecord(uid, (TaskRecord(0, at, 0, finished),), (sink,))
+
+
+def test_w7_a_new_query_that_writes_the_input_of_a_finished_one_is_refused(tmp_path: Path) -> None:
+    """The finished one has not been started in this epoch: what it has read says its directory."""
+    report = stage(tmp_path, "report", Place("files", "file:/data/clean"))
+    past = points(tmp_path, report).past_readers(FILES, ())
+    with pytest.raises(
+        UnfinishedBeforeFinished, match=r"'report' has finished, and stage 'new' before it is new"
+    ):
+        refuse_before_past_readers("new", WRITES_CLEAN, past, new=True)
+    other = Ends(sink=replace(CLEAN, names=frozenset({"file:/data/other"})))
+    refuse_before_past_readers("new", other, past, new=True)
+
+
+def test_w7_what_runs_on_or_has_started_is_no_past_reader(tmp_path: Path) -> None:
+    live = stage(tmp_path, "live", Place("files", "file:/data/clean"), finished=False)
+    done = stage(tmp_path, "done", Place("files", "file:/data/clean"))
+    assert points(tmp_path, live, done).past_readers(FILES, ["done"]) == []
+
+
+def test_w6_a_new_query_behind_one_that_a_crash_has_left_flushed_is_refused(tmp_path: Path) -> None:
+    """What it reads goes on to its end with the queries that it had, and a new one is not one of them."""
+    place = Place("files", "file:/data/clean")
+    flushed = stage(tmp_path, "totals", place, finished=False, watermark=MAX_WATERMARK_MS)
+    past = points(tmp_path, flushed).past_readers(FILES, ())
+    with pytest.raises(UnfinishedBeforeFinished):
+        refuse_before_past_readers("new", WRITES_CLEAN, past, new=True)
+    refuse_before_past_readers("clean", WRITES_CLEAN, past, new=False)
+
+
+def test_w7_an_edge_of_the_checkpoint_is_enough() -> None:
+    past = [PastReader("report", (), upstream=("clean",))]
+    with pytest.raises(UnfinishedBeforeFinished, match="'clean' before it is not finished"):
+        refuse_before_past_readers("clean", Ends(), past, new=False)
+
+
+@pytest.mark.parametrize(
+    ("at", "topic", "refused"),
+    [
+        ("orders", "orders", True),
+        ("a, orders", "orders", True),
+        ("ord.*", "orders", True),
+        ('{"orders":[0,1]}', "orders", True),
+        ("other", "orders", False),
+        ("order", "orders", False),
+    ],
+)
+def test_w7_topics_are_known_as_they_were_subscribed(
+    tmp_path: Path, at: str, topic: str, *, refused: bool
+) -> None:
+    report = stage(tmp_path, "report", Place("Kafka", at, ("broker:9092",)))
+    past = points(tmp_path, report).past_readers(FILES, ())
+    sink = Ends(sink=Channel("kafka", frozenset({topic}), brokers=frozenset({"broker:9092"})))
+    if not refused:
+        return refuse_before_past_readers("new", sink, past, new=True)
+    with pytest.raises(UnfinishedBeforeFinished):
+        refuse_before_past_readers("new", sink, past, new=True)
