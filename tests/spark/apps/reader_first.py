@@ -1,0 +1,33 @@
+"""`totals`, once an hour, reads what `clean` writes, and is started first.
+
+A backfill runs to its end in between.
+
+:param 1: the home of everything.
+"""
+
+import sys
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+home = sys.argv[1]
+spark = SparkSession.builder.getOrCreate()
+
+
+def read(folder: str) -> DataFrame:
+    source = spark.readStream.schema("t timestamp, k string").option("maxFilesPerTrigger", 1)
+    return source.json(f"{home}/{folder}")
+
+
+def write(frame: DataFrame, name: str, **trigger: object) -> StreamingQuery:
+    writer = frame.writeStream.queryName(name).format("json").option("path", f"{home}/{name}")
+    return writer.outputMode("append").trigger(**trigger).start()  # type: ignore[arg-type]
+
+
+cleaned = read("clean").withWatermark("t", "10 minutes")
+counted = cleaned.groupBy(F.window("t", "5 minutes"), "k").agg(F.count("*").alias("n"))
+write(counted, "totals", processingTime="1 hour")
+write(read("old"), "backfill", availableNow=True).awaitTermination()
+write(read("in"), "clean", processingTime="200 milliseconds")
+spark.streams.awaitAnyTermination()
