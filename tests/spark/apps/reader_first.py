@@ -6,6 +6,7 @@ A backfill runs to its end in between.
 """
 
 import sys
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -20,9 +21,9 @@ def read(folder: str) -> DataFrame:
     return source.json(f"{home}/{folder}")
 
 
-def write(frame: DataFrame, name: str, **trigger: object) -> StreamingQuery:
+def write(frame: DataFrame, name: str, **trigger: Any) -> StreamingQuery:
     writer = frame.writeStream.queryName(name).format("json").option("path", f"{home}/{name}")
-    return writer.outputMode("append").trigger(**trigger).start()  # type: ignore[arg-type]
+    return writer.outputMode("append").trigger(**trigger).start()
 
 
 cleaned = read("clean").withWatermark("t", "10 minutes")
