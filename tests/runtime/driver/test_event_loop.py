@@ -55,9 +55,6 @@ class Run:
         assert self.may_read.wait(PATIENCE)
         return 3
 
-    def complete_flush(self, on_wait: Any) -> None:
-        """No crash has left one."""
-
     def rest_at_boundary(self, on_wait: Any) -> int:
         return self.stop_at_boundary(on_wait)
 
