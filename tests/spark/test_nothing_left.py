@@ -211,9 +211,8 @@ import time
 from pathlib import Path
 from pyspark.sql import SparkSession
 from streamjob.runtime.driver.start import without_query
-from streamjob.runtime.process import exit
 
-without_query.PATIENCE = exit.PATIENCE = 1.0
+without_query.PATIENCE = 1.0
 spark = None
 print("polls", flush=True)
 try:
@@ -236,7 +235,7 @@ def test_row13_a_script_that_starts_a_query_now_and_then_stops_between_two_of_th
 ) -> None:
     """Also before the first: each stop has its checkpoint and savepoint, and loses nothing.
 
-    The script ends by SystemExit: it waits for no query that could tell it, and its stop has ten minutes.
+    The script ends by SystemExit: it waits for no query that could tell it.
     """
     app = tmp_path / "app.py"
     app.write_text(SERVICE)
@@ -249,7 +248,7 @@ def test_row13_a_script_that_starts_a_query_now_and_then_stops_between_two_of_th
 
     def stop(driver: LocalDriver) -> CheckpointRecord:
         eventually(lambda: "polls" in driver.log.read_text(), "the script polls")
-        driver.terminate(Mode.STOP, timeout=600)
+        driver.terminate(Mode.STOP, timeout=15)
         record = driver.finish()
         assert "leaves" in driver.log.read_text()
         assert (record.scenario, record.over) == (Scenario.STOP, False)

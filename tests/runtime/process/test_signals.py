@@ -53,7 +53,7 @@ def test_a_keystroke_that_is_passed_on_counts_once_and_the_next_one_counts() -> 
         "time.sleep(SAME_KEYSTROKE)\n"
         "assert not again.is_set()\n"
         "clock.append(SAME_KEYSTROKE)\n"
-        "press(); again.wait()"
+        "press(); assert again.wait(30)"
     )
     assert run(blocking, before=CLOCK) == (0, "saved\n")
 
@@ -72,18 +72,21 @@ def test_a_signal_that_the_process_raises_itself_is_not_the_second_one_of_a_pers
     """A web server that has shut down raises again what it got. A person's second Ctrl-C still counts."""
     blocking = (
         "os.setpgid(0, 0)\n"
-        "got, again = [], threading.Event()\n"
-        "ours.on(signal.SIGINT, seen.set, lambda: (got.append(clock[-1]), again.set()))\n"
+        "again, behind = threading.Event(), threading.Event()\n"
+        "ours.on(signal.SIGINT, seen.set, again.set)\n"
+        "ours.on(signal.SIGUSR1, behind.set)\n"
         "before = signal.signal(signal.SIGINT, lambda *_: theirs.set())\n"
         "press(); seen.wait(); theirs.wait()\n"
         "clock.append(10.0)\n"
         "signal.signal(signal.SIGINT, before)\n"
         f"{way}\n"
+        "press('USR1'); behind.wait()\n"  # so the one before has been taken
+        "[thread.join() for thread in threading.enumerate() if thread.name == 'streamjob-signal']\n"
+        "print('counts:', again.is_set(), flush=True)\n"
         "clock.append(20.0)\n"
-        "press(); again.wait()\n"
-        "print('counts at', got, flush=True)"
+        "press(); assert again.wait(30)"
     )
-    assert run(blocking, signals=0, before=CLOCK) == (0, "counts at [20.0]\nsaved\n")
+    assert run(blocking, signals=0, before=CLOCK) == (0, "counts: False\nsaved\n")
 
 
 def test_a_signal_that_the_process_raises_itself_counts_as_the_first() -> None:
@@ -101,7 +104,7 @@ def test_a_signal_to_another_process_is_none_to_this_one() -> None:
         "child = subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
         "os.kill(child.pid, signal.SIGINT); child.wait()\n"
         "clock.append(10.0)\n"
-        "press(); again.wait()"
+        "press(); assert again.wait(30)"
     )
     assert run(blocking, signals=0, before=CLOCK) == (0, "saved\n")
 
