@@ -132,7 +132,7 @@ class Exit:
         if left is None:
             return
         overtime, code = left
-        if now >= overtime.limit:
+        if now >= overtime.limit - LAST_WORDS:
             self._end_process(code)
         listeners = self._driver.script.listeners
         if overtime.is_due(now, self._main_thread.told_at):
