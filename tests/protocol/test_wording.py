@@ -27,7 +27,6 @@ OF_PODS = {
     "runtime/spark/versions/choose.py",
     "runtime/startup/index_recovery.py",
     "runtime/startup/own_disk.py",
-    "runtime/startup/recognition.py",
     "runtime/process/script.py",  # a script that the image does not hold
 }
 OF_CLUSTERS = re.compile(
