@@ -55,8 +55,6 @@ class Run:
     def rest_at_boundary(self, on_wait: Callable[[str], None]) -> int:
         return self.stop_at_boundary(on_wait)
 
-    def complete_flush(self, on_wait: Callable[[str], None]) -> int | None: ...
-
     def stop_at_boundary(self, on_wait: Callable[[str], None]) -> int:
         on_wait("the running batch has to commit")
         assert self.batch_ends.wait(PATIENCE)
