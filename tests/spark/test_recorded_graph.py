@@ -15,8 +15,8 @@ APPS = Path(__file__).parent / "apps"
 
 def put(home: Path, name: str, *times: str) -> None:
     lines = "".join(json.dumps({"t": f"2026-01-01T{t}:00.000Z", "k": "x"}) + "\n" for t in times)
-    (home / f".{name}").write_text(lines)
-    (home / f".{name}").rename(home / name)
+    (home / "new.json").write_text(lines)
+    (home / "new.json").rename(home / name)
 
 
 def batch_of(status: DriverStatus, uid: str) -> int:

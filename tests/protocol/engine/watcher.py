@@ -156,7 +156,7 @@ class Watcher:
         own = not self.upstream[stage] if own_sources is None else own_sources
         run = Run(stage, commits, own, own_over=drained, drained_before=drained, new=new, emits=emits)
         self.runs[task] = run
-        if self.request == "drain" and known is None:
+        if self.request is not None and known is None:
             for reader in self.after(stage):
                 over = reader.why == "drain" and (reader.finished or not reader.failed)
                 if over or reader.drained_before:
@@ -404,7 +404,8 @@ class Watcher:
             for r in self.after(run.stage)
             if r.drained_before or (r.why == "drain" and (r.finished or not r.failed))
         ]
-        return [r for r in flushed if (run.emits if r.drained_before else not run.new)]
+        emits = run.emits and not run.drained_before
+        return [r for r in flushed if (emits if r.drained_before else not run.new)]
 
     def _finished_now(self) -> frozenset[str]:
         """What has finished, and all that is upstream of it.

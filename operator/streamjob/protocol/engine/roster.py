@@ -268,11 +268,13 @@ class Roster:
         """Whether what the end of the task brings out would be missed by a stage that was flushed.
 
         In this epoch, it was flushed without a task that starts now. A task without a batch has nothing to
-        bring out. What an earlier epoch has flushed had read all that the task had written.
+        bring out. What an earlier epoch has flushed had read all that the task had written, with what its own
+        flush had brought out.
         """
         task = self.tasks[name]
+        emits = task.emits and not task.drained_before
         flushed = self._flushed(parse_task_id(name)[0])
-        return any(task.emits if t.drained_before else not task.new for _, t in flushed)
+        return any(emits if t.drained_before else not task.new for _, t in flushed)
 
     def flushed_before_it(self, uid: str, *, new: bool) -> str | None:
         """A stage that reads from this one, which starts, and has been flushed without it; None if there is
