@@ -16,16 +16,17 @@ Without the runtime, `python app.py` runs until it is stopped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from .protocol.errors import StreamJobError
 from .shards import hadoop_files
 
-# Takes the sources' end offsets of the last committed batch, parsed from Spark's offset log.
+# Takes the sources' end offsets of the last committed batch, parsed from Spark's offset log: a list in the
+# order of the plan or, if the script names its sources (Spark 4.2), a dict with an offset for each name.
 # Returns True once the input has ended.
-Bound = Callable[[Sequence[Any]], bool]
+Bound = Callable[[Any], bool]
 
 
 class BadBound(StreamJobError):
@@ -65,9 +66,9 @@ class KafkaEnd:
         each = " OR ".join(f"(partition = {p} AND offset < {end})" for p, end in sorted(self.offsets.items()))
         return f"topic <> '{topic}' OR {each}"
 
-    def __call__(self, offsets: Sequence[Any]) -> bool:
+    def __call__(self, offsets: Any) -> bool:
         read: dict[str, int] = {}
-        for source in offsets:
+        for source in offsets.values() if isinstance(offsets, dict) else offsets:
             if isinstance(source, dict) and isinstance(source.get(self.topic), dict):
                 read |= source[self.topic]
         return all(read.get(str(p), 0) >= end for p, end in self.offsets.items())
@@ -83,7 +84,7 @@ class MarkerFile:
 
     uri: str
 
-    def __call__(self, offsets: Sequence[Any]) -> bool:
+    def __call__(self, offsets: Any) -> bool:
         return hadoop_files(self.uri).exists(self.uri)
 
 

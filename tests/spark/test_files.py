@@ -188,7 +188,7 @@ def test_a_checkpoint_directory(files: HadoopFiles, checkpoint: Path) -> None:
     directory = CheckpointDir(files, f"{checkpoint}/")
     assert (directory.latest_offset(), directory.latest_commit(), directory.boundary()) == (10, 10, 10)
     assert (directory.watermark(9), directory.query_id(), directory.is_drained()) == (9, "c0ffee", False)
-    assert directory.source_offsets(10) == ['{"logOffset":3}', "-"]
+    assert directory.source_offsets(10) == {"0": '{"logOffset":3}', "1": None}
     assert [(o.uid, o.name, o.kind) for o in directory.operators()] == [
         ("source-0", "source-0", OperatorKind.SOURCE),
         ("source-1", "source-1", OperatorKind.SOURCE),

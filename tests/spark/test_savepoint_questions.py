@@ -97,7 +97,7 @@ def test_describe(query: Query, files: HadoopFiles, capsys: pytest.CaptureFixtur
     (stage,) = found.stages
     (task,) = stage.tasks
     assert (stage.uid, stage.status) == (STAGE, FinishedStatus.NOT)
-    assert (task.batch, task.watermark, task.sources) == (1, 60_000, ('{"orders": {"0": 100}}',))
+    assert (task.batch, task.watermark, task.sources) == (1, 60_000, {"0": '{"orders": {"0": 100}}'})
     assert task.state_size["0"] > 4000
     assert ask(files, "describe", query.root / "stop-2") == 0
     out = capsys.readouterr().out

@@ -122,7 +122,7 @@ def test_a_driver_that_died_in_a_batch_whose_file_is_gone(
     )
     writer.start(str(feed.sink)).awaitTermination()
     # As if it had died in the batch of the last file.
-    batch = next(n for n in range(9) if json.loads(directory.source_offsets(n)[0])["logOffset"] == 2)
+    batch = next(n for n in range(9) if json.loads(str(directory.source_offsets(n)["0"]))["logOffset"] == 2)
     for log in (folder / "offsets", folder / "commits", feed.sink / "_spark_metadata"):
         for entry in log.glob("[0-9]*"):
             if int(entry.name) > batch - (log.name != "offsets"):

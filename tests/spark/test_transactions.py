@@ -22,6 +22,7 @@ from streamjob.protocol.messages.commands import Mode
 from streamjob.protocol.messages.driver_config import CheckpointSettings, Restore
 from streamjob.protocol.messages.driver_status import DriverStatus
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
+from streamjob.runtime.spark.offset_log import Offsets
 from streamjob.storage.hadoop import HadoopFiles
 
 from .apps.windows import SCHEMA, windows
@@ -82,9 +83,9 @@ class Job:
         for stage in record.stages:
             (task,) = stage.tasks
             assert task.batch is not None
-            _, metadata, (source,) = CheckpointDir(files, task.location).entry(task.batch)
-            read = sorted(self.feed.source.glob("*.json"))[: json.loads(source)["logOffset"] + 1]
-            closed = metadata["batchWatermarkMs"] / 1000
+            entry = CheckpointDir(files, task.location).entry(task.batch)
+            read = sorted(self.feed.source.glob("*.json"))[: self.read_up_to(entry.offsets) + 1]
+            closed = entry.watermark / 1000
             found.append([row for row in self.rows(read) if row[0] + 300 <= closed])
         return found
 
@@ -93,9 +94,13 @@ class Job:
         for name in ("files", "table"):
             directory = CheckpointDir(HadoopFiles(self.spark), f"{self.home.as_uri()}/checkpoints/{name}/0")
             batch = directory.latest_commit()
-            if batch is None or json.loads(directory.entry(batch)[2][0])["logOffset"] + 1 < number:
+            if batch is None or self.read_up_to(directory.source_offsets(batch)) + 1 < number:
                 return False
         return True
+
+    def read_up_to(self, offsets: Offsets) -> int:
+        (position,) = offsets.values()
+        return int(json.loads(position or "")["logOffset"])
 
     def rows(self, files: list[Path]) -> list[Row]:
         frame = windows(self.spark.read.schema(SCHEMA).json([str(f) for f in files]))

@@ -88,9 +88,9 @@ def test_a_batch_is_committed_when_its_progress_says_so(directory: CheckpointDir
 
 @pytest.fixture
 def directory(tmp_path: Path) -> CheckpointDir:
-    """One batch, in format 2 of the offset log, which names the source before its position."""
+    """One batch, in format 2 of the offset log, which has only sources that have read something."""
     for log, text in (
-        ("offsets", 'v2\n{"batchWatermarkMs":0}\n-\nsource-1:{"logOffset":3}\n'),
+        ("offsets", 'v2\n{"batchWatermarkMs":0}\n1:{"logOffset":3}\n'),
         ("commits", "v1\n{}"),
     ):
         (tmp_path / log).mkdir()

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -37,11 +37,11 @@ def file(path: str) -> str:
     return json.dumps(_plain(path), ensure_ascii=False)
 
 
-def left(entries: Iterable[str], offsets: Sequence[str], read: Iterable[str]) -> tuple[str, ...]:
+def left(entries: Iterable[str], offsets: Iterable[str | None], read: Iterable[str]) -> tuple[str, ...]:
     """The entries of a task that are left after a batch.
 
     :param offsets: the JSON of each source of the batch, as in the offset log: `{"orders":{"3":1200}}` from
-        Kafka.
+        Kafka; None for a source of which nothing has been read.
     :param read: the paths in the logs of file sources up to the batch, percent-encoded as they are there.
     """
     positions = _positions(offsets)
@@ -96,26 +96,24 @@ def key(entry: str) -> str:
     return "files" if isinstance(split, str) else f"kafka:{split[0]}"
 
 
-def _positions(offsets: Sequence[str]) -> dict[tuple[str, int], int]:
+def _positions(offsets: Iterable[str | None]) -> dict[tuple[str, int], int]:
     """The positions of all Kafka sources. If two of them read the same partition, the lower one counts."""
     found: dict[tuple[str, int], int] = {}
-    for line in offsets:
-        for topic, partitions in _object(line).items():
+    for position in offsets:
+        for topic, partitions in _object(position).items():
             if not isinstance(partitions, dict):
                 continue
-            for number, position in partitions.items():
-                if number.isdigit() and isinstance(position, int):
+            for number, offset in partitions.items():
+                if number.isdigit() and isinstance(offset, int):
                     at = (topic, int(number))
-                    found[at] = min(position, found.get(at, position))
+                    found[at] = min(offset, found.get(at, offset))
     return found
 
 
-def _object(line: str) -> Mapping[str, Any]:
-    """The JSON object of a line, empty if there is none: `-` stands for a source of which nothing has been
-    read. Format 2 puts a key before the object.
-    """
+def _object(position: str | None) -> Mapping[str, Any]:
+    """The JSON object of a position, empty if it is none."""
     try:
-        plain = json.loads(line[line.find("{") :])
+        plain = json.loads(position or "")
     except ValueError:
         return {}
     return plain if isinstance(plain, dict) else {}

@@ -10,7 +10,8 @@ from ...bounds import BadBound, Bound, KafkaEnd
 from ...job import ONLY_QUERY
 from ...jvm.errors import one_line
 from ...protocol.errors import StreamJobError
-from ..spark.checkpoint_dir import CheckpointDir, position_of
+from ..spark.checkpoint_dir import CheckpointDir
+from ..spark.offset_log import OffsetLogEntry
 
 
 class InputEnd:
@@ -20,7 +21,7 @@ class InputEnd:
         self._query = query or ONLY_QUERY
         self._directory = directory
         self._batch: int | None = None
-        self._offsets: list[Any] = []  # of `_batch`
+        self._offsets: list[Any] | dict[str, Any] = []  # of `_batch`
         self._reached = False
 
     @property
@@ -48,7 +49,7 @@ class InputEnd:
             return False
         batch = self._directory.latest_commit()
         if batch is not None and batch != self._batch:
-            self._offsets = [_parsed(line) for line in self._directory.source_offsets(batch)]
+            self._offsets = _parsed(self._directory.entry(batch))
             self._batch = batch
         if not self._offsets and not (self.leaves_rest or isinstance(bound, KafkaEnd)):
             return False  # a script's own function need not handle the time before the first batch
@@ -69,11 +70,20 @@ class InputEnd:
             ) from e
 
 
-def _parsed(line: str) -> Any:
-    """The parsed offset. None for a source that has read nothing, the text itself if it is not JSON."""
-    if (position := position_of(line)) is None:
+def _parsed(entry: OffsetLogEntry) -> list[Any] | dict[str, Any]:
+    """The offsets as a `Bound` gets them."""
+    found = {key: _json(position) for key, position in entry.offsets.items()}
+    if entry.names_sources:
+        return found
+    # Format 2 leaves out sources that have read nothing.
+    return [found.get(str(number)) for number in range(1 + max(map(int, found), default=-1))]
+
+
+def _json(position: str | None) -> Any:
+    """The parsed position. None for a source that has read nothing, the text itself if it is not JSON."""
+    if position is None:
         return None
     try:
         return json.loads(position)
     except ValueError:
-        return line
+        return position

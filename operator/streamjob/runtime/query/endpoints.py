@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ...protocol.errors import FormatError
 from ...protocol.formats import codec
@@ -38,15 +38,21 @@ class Place:
     :param at: a path, topics, or a table.
     :param brokers: Kafka's bootstrap servers.
     :param nested: of what a foreachBatch function wrote: as `Channel.nested`.
+    :param name: of a source: the name that the script gave to it, empty if it gave none.
+    :param begins: of a source: the options that say where it begins, as `Source.begins`. They may be computed
+        at each start, so they do not tell whether two places are the same.
     """
 
     kind: str
     at: str = ""
     brokers: tuple[str, ...] = ()
     nested: bool = False
+    name: str = field(default="", metadata=codec.NEW)
+    begins: dict[str, str] = field(default_factory=dict, compare=False, metadata=codec.NEW)
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.at}".rstrip() + (f" at {','.join(self.brokers)}" if self.brokers else "")
+        what = f"{self.name}: {self.kind} {self.at}" if self.name else f"{self.kind} {self.at}"
+        return what.rstrip() + (f" at {','.join(self.brokers)}" if self.brokers else "")
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,7 @@ class NotedEnds:
     :param writer: if the sink is unknown, what writes: the name of a foreachBatch function, or of a format.
     :param wrote: as `Ends.wrote`, each with one name.
     :param spark: the version of Spark that the query runs on.
+    :param former: names of sources that the query has read and whose position its offset log may have lost.
     """
 
     format: str
@@ -65,6 +72,12 @@ class NotedEnds:
     writer: str | None = None
     wrote: tuple[Place, ...] = ()
     spark: str | None = None
+    former: tuple[str, ...] = field(default=(), metadata=codec.NEW)
+
+    @property
+    def places(self) -> dict[str, Place]:
+        """The sources by their keys in the offset log."""
+        return {place.name or str(number): place for number, place in enumerate(self.sources)}
 
     def with_writes(self, wrote: Sequence[Channel]) -> NotedEnds:
         return replace(self, wrote=tuple(_written(c) for c in wrote))
@@ -122,7 +135,8 @@ def noted(directory: CheckpointDir) -> NotedEnds | None:
 
 def note(directory: CheckpointDir, now: NotedEnds) -> None:
     """Note the endpoints. May be repeated. A crash may leave nothing noted, but never a partial file."""
-    if noted(directory) == now:
+    before = noted(directory)
+    if before is not None and codec.dumps(before) == codec.dumps(now):
         return
     directory.files.delete(f"{directory.uri}/{NAME}")
     directory.files.write_new(f"{directory.uri}/{NAME}", codec.dumps(now).encode())
@@ -147,9 +161,10 @@ def _read_from(place: Place, canonical: Callable[[str], str]) -> Channel | None:
 
 
 def _place(source: Source, qualify: Callable[[str], str]) -> Place:
+    name = source.given or ""
     if source.path is not None:
-        return Place("files", qualify(source.path).rstrip("/"))
+        return Place("files", qualify(source.path).rstrip("/"), name=name)
     if source.kind == "Kafka":
         topics = (source.options.get(key) for key in ("subscribe", "subscribepattern", "assign"))
-        return Place("Kafka", next((t for t in topics if t is not None), ""), source.brokers)
-    return Place(source.name)
+        return Place("Kafka", next((t for t in topics if t is not None), ""), source.brokers, name=name)
+    return Place(source.name, name=name, begins=source.begins)

@@ -13,9 +13,10 @@ from ...protocol.formats.records import OperatorRecord
 from ...protocol.messages.figures import Lag, QueryFigures, SourceFigures
 from ...protocol.times import timestamp
 from ..spark import progress as of_progress
-from ..spark.checkpoint_dir import CheckpointDir, position_of
+from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.lag.meter import Meter, meter_of
-from ..spark.sources.plan_sources import Source
+from ..spark.offset_log import Offsets
+from ..spark.sources.plan_sources import Source, by_key
 
 log = logging.getLogger("streamjob")
 
@@ -72,10 +73,10 @@ class Lags:
         self._directory = directory
         self._find_sources = find_sources
         self._jvm = jvm
-        self._meters: list[Meter | None] | None = None  # None until the query has its sources
+        self._meters: dict[str, Meter] | None = None  # None until the query has its sources
         self._batch: int | None = None
-        self._positions: list[str | None] = []  # of `_batch`
-        self._failing: set[int] = set()  # the sources whose lag could not be measured the last time
+        self._positions: Offsets = {}  # of `_batch`
+        self._failing: set[str] = set()  # the sources whose lag could not be measured the last time
 
     @property
     def last_commit(self) -> str | None:
@@ -86,50 +87,51 @@ class Lags:
     def measure(self, find_streams: Callable[[], Sequence[Any]]) -> None:
         """Lists the commit log, reads one entry of the offset log for each new batch, and asks each source.
 
-        :param find_streams: the JVM's sources of the running query, in the order of the offset log. Called
-            until there are as many as in the log.
+        :param find_streams: the JVM's sources of the running query, in the order of the plan. Called until
+            there are some.
         """
         if (newest := self._directory.newest_commit()) is None:
             return
         batch, at = newest
         if batch != self._batch:
-            lines = self._directory.source_offsets(batch)
-            self._positions, self._batch = [position_of(line) for line in lines], batch
+            self._positions, self._batch = self._directory.source_offsets(batch), batch
         self._listed = datetime.fromtimestamp(at / 1000, timezone.utc)
-        if self._meters is None and len(streams := find_streams()) == len(self._positions):
+        if self._meters is None and (streams := find_streams()):
             self._meters = self._new_meters(streams)
         found = []
-        for index, meter in enumerate(self._meters or ()):
-            lag = self._measured(meter, index)
+        for key, meter in (self._meters or {}).items():
+            lag = self._measured(meter, key)
             if lag is not None:
-                found.append(SourceFigures(f"source-{index}", lag))
+                found.append(SourceFigures(f"source-{key}", lag))
         self.sources = tuple(found)
 
     def close(self) -> None:
         """End the connections, and forget what was measured: the run is over."""
-        meters, self._meters = self._meters or [], None
+        meters, self._meters = self._meters or {}, None
         self.sources = ()
-        for meter in meters:
-            if meter is not None:
-                meter.close()
+        for meter in meters.values():
+            meter.close()
 
-    def _new_meters(self, streams: Sequence[Any]) -> list[Meter | None]:
-        of_plan = self._find_sources() or []
-        known = of_plan if len(of_plan) == len(streams) else [None] * len(streams)
-        return [meter_of(stream, i, known[i], self._directory, self._jvm) for i, stream in enumerate(streams)]
+    def _new_meters(self, streams: Sequence[Any]) -> dict[str, Meter]:
+        of_plan = by_key(self._find_sources() or [])
+        if len(of_plan) == len(streams):
+            known: list[tuple[str, Source | None]] = list(of_plan.items())
+        else:
+            known = [(str(number), None) for number in range(len(streams))]
+        found = (
+            (key, meter_of(stream, key, source, self._directory, self._jvm))
+            for stream, (key, source) in zip(streams, known, strict=True)
+        )
+        return {key: meter for key, meter in found if meter is not None}
 
-    def _measured(self, meter: Meter | None, index: int) -> Lag | None:
+    def _measured(self, meter: Meter, key: str) -> Lag | None:
         """The lag of one source. A failure is logged once, until it can be measured again."""
-        if meter is None:
-            return None
         try:
-            lag = meter.measure(self._positions[index], time.time())
+            lag = meter.measure(self._positions.get(key), time.time())
         except Exception as e:  # figures must never end a job
-            if index not in self._failing:
-                log.warning(
-                    "the lag of source %d in %s cannot be measured: %r", index, self._directory.uri, e
-                )
-            self._failing.add(index)
+            if key not in self._failing:
+                log.warning("the lag of source %s in %s cannot be measured: %r", key, self._directory.uri, e)
+            self._failing.add(key)
             return None
-        self._failing.discard(index)
+        self._failing.discard(key)
         return lag

@@ -259,10 +259,8 @@ def _lines_of_task(task: TaskDescription) -> Iterator[str]:
         yield from _wrapped("    writes      ", task.writes)
     if task.table is not None:
         yield from _wrapped("    table       ", task.table)
-    for i, position in enumerate(task.sources or ()):
-        first, *more = textwrap.wrap(position, WIDTH - 15) or [""]
-        yield f"    source-{i:<3} {first}"
-        yield from (f"    {'':10} {line}" for line in more)
+    for key, position in (task.sources or {}).items():
+        yield from _wrapped(f"    source-{key:<3} ", position or "nothing")
     for operator, size in sorted(task.state_size.items()):
         yield f"    state-{operator:<4} {_bytes(size)}"
 

@@ -23,8 +23,8 @@ class TaskDescription:
     :param location: URI of the checkpoint directory that was copied.
     :param watermark: that of the last batch, milliseconds since 1970; None if there is none.
     :param max_watermark: all event-time timers have fired.
-    :param sources: the position of each source after the batch, as Spark wrote it; None if there is no batch
-        or the offset log cannot be read.
+    :param sources: the key of each source (its name or number) → its position after the batch, as Spark wrote
+        it; None if there is no batch or the offset log cannot be read.
     :param state_size: number of the stateful operator → bytes of its state files, in all versions that Spark
         had kept.
     :param reads: where its sources read; empty if that was not recorded.
@@ -38,7 +38,7 @@ class TaskDescription:
     location: str
     watermark: int | None
     max_watermark: bool
-    sources: tuple[str, ...] | None
+    sources: dict[str, str | None] | None
     state_size: dict[str, int]
     reads: tuple[str, ...] = ()
     writes: str | None = None
@@ -120,11 +120,11 @@ def _task(
     root = manifests.stage_root(stage, task.index)
     directory = CheckpointDir(files, f"{savepoint}/{root}")
     watermark: int | None = None
-    sources: tuple[str, ...] | None = None
+    sources: dict[str, str | None] | None = None
     if task.batch is not None:
         try:
             watermark = directory.watermark(task.batch)
-            sources = tuple(directory.source_offsets(task.batch))
+            sources = dict(directory.source_offsets(task.batch))
         except StreamJobError:
             pass  # `verify` reports the file
     ends = noted(directory)

@@ -1,9 +1,9 @@
 """Reads a checkpoint directory of Spark Structured Streaming without Spark's classes.
 
     metadata                    {"id": the query's UUID}
-    offsets/N                   "v1" or "v2", a JSON line of watermark and configuration, then what N reads
+    offsets/N                   what batch N reads, see `offset_log`
     commits/N                   batch N is committed
-    sources/I/…                 a source's own log
+    sources/KEY/…               a source's own log; the key as in `offset_log`
     state/I/P/…                 partition P of stateful operator I
     state/I/_metadata/…         describes that operator
 
@@ -20,6 +20,8 @@ from typing import Any, ClassVar
 from ...protocol.errors import StreamJobError
 from ...protocol.formats.records import OperatorKind
 from ...storage.hadoop import FileInfo, HadoopFiles, NotFound
+from . import offset_log
+from .offset_log import OffsetLogEntry, Offsets
 
 MAX_WATERMARK_MS = (
     253402300799999  # 9999-12-31T23:59:59.999Z; Long.MAX_VALUE would lose windows and joins silently
@@ -63,14 +65,6 @@ class OperatorInfo:
     uid: str
     name: str
     kind: OperatorKind
-
-
-def position_of(line: str) -> str | None:
-    """The position in a line of `CheckpointDir.source_offsets`; None for a source that has read nothing.
-
-    Format 2 of the log puts the source's key before a position that is a JSON object.
-    """
-    return None if line == "-" else line[max(line.find("{"), 0) :]
 
 
 class CheckpointDir:
@@ -148,7 +142,7 @@ class CheckpointDir:
 
         :raises NotFound: the offset log has no such batch.
         """
-        return int(self.entry(batch)[1]["batchWatermarkMs"])
+        return self.entry(batch).watermark
 
     def is_drained(self) -> bool:
         """Whether the last planned batch has a max watermark, committed or not. This cannot be undone."""
@@ -200,39 +194,45 @@ class CheckpointDir:
         """The numbers of the stateful operators."""
         return frozenset(int(name) for name in self._names("state") if name.isdigit())
 
-    def source_offsets(self, batch: int) -> list[str]:
-        """The position up to which a batch reads each source.
-
-        :returns: one JSON text for each source, `-` if it has no position. In entries of format 2 the
-            source's key precedes the JSON.
-        """
-        return self.entry(batch)[2]
+    def source_offsets(self, batch: int) -> Offsets:
+        """The position up to which a batch reads each source."""
+        return self.entry(batch).offsets
 
     def operators(self) -> list[OperatorInfo]:
         """The sources, the stateful operators and the sink. Before the first batch, one source is assumed."""
         latest = self.latest_offset()
-        sources = 1 if latest is None else max(1, len(self.source_offsets(latest)))
-        found = [OperatorInfo(f"source-{i}", f"source-{i}", OperatorKind.SOURCE) for i in range(sources)]
+        keys = ("0",) if latest is None else tuple(self.source_offsets(latest)) or ("0",)
+        found = [OperatorInfo(f"source-{key}", f"source-{key}", OperatorKind.SOURCE) for key in keys]
         for index in sorted(int(n) for n in self._names("state") if n.isdigit()):
             name = self._operator_name(index)
             found.append(OperatorInfo(f"state-{index}", name, OperatorKind.STATE))
         return [*found, OperatorInfo("sink", "sink", OperatorKind.SINK)]
 
-    def entry(self, batch: int) -> tuple[str, dict[str, Any], list[str]]:
+    def last_entries(self) -> tuple[OffsetLogEntry, OffsetLogEntry | None] | None:
+        """The last entry of the offset log and the one before, which a query reads when it starts again.
+
+        None if the log is empty.
+        """
+        latest = self.latest_offset()
+        if latest is None:
+            return None
+        try:
+            before = self.entry(latest - 1)
+        except NotFound:
+            before = None
+        return self.entry(latest), before
+
+    def entry(self, batch: int) -> OffsetLogEntry:
         """An entry of the offset log.
 
-        :returns: its format (such as `v1`), its metadata, and one line for each source.
         :raises MalformedCheckpoint: the file is not an offset log entry.
         :raises NotFound: the log has no such batch.
         """
-        where = f"offsets/{batch}"
-        lines = self.files.read_bytes(f"{self.uri}/{where}", OFFSET_LIMIT).decode().split("\n")
-        if len(lines) < 2 or lines[0] not in ("v1", "v2"):
-            raise MalformedCheckpoint(f"{self.uri}/{where} is no offset log entry of format 1 or 2")
-        metadata = self._json(where, lines[1])
-        if "batchWatermarkMs" not in metadata:
-            raise MalformedCheckpoint(f"{self.uri}/{where} has no watermark")
-        return lines[0], metadata, [line for line in lines[2:] if line]
+        uri = f"{self.uri}/offsets/{batch}"
+        try:
+            return offset_log.parse(self.files.read_bytes(uri, OFFSET_LIMIT).decode())
+        except offset_log.BadEntry as e:
+            raise MalformedCheckpoint(f"{uri} {e}") from None
 
     def _names(self, folder: str) -> list[str]:
         return [f.path for f in self._listed(folder)]

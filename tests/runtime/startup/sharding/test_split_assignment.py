@@ -68,7 +68,9 @@ class Job:
             if batch is not None and splits.OPERATOR in state:
                 state = {
                     **state,
-                    splits.OPERATOR: splits.left(state[splits.OPERATOR], directory.source_offsets(batch), ()),
+                    splits.OPERATOR: splits.left(
+                        state[splits.OPERATOR], directory.source_offsets(batch).values(), ()
+                    ),
                 }
             tasks.append(TaskRecord(index, directory.uri, batch, index in finished, state=state))
         operators = [OperatorRecord("sink", OperatorKind.SINK, "sink", False)]
@@ -250,7 +252,7 @@ def test_row9_a_new_query_begins_behind_the_batches_of_another(job: Job) -> None
     old, new = CheckpointDir(job.files, stage.location(0)), CheckpointDir(job.files, f"{job.root}/new")
     job.files.write_new(f"{new.uri}/offsets/6", b"of an attempt that died")
     begin_behind(new, old)
-    assert (new.boundary(), new.watermark(7), new.source_offsets(7)) == (7, 0, ["-", "-"])
+    assert (new.boundary(), new.watermark(7), new.source_offsets(7)) == (7, 0, {"0": None, "1": None})
     assert new.latest_offset() == 7
     query_id = new.query_id()
     begin_behind(new, old)

@@ -25,9 +25,9 @@ _ENTRY = re.compile(r"^(?:NewFileEntry\((.+),(\d+)|\((.+)),(\d+)\)$", re.MULTILI
 class FilesLag:
     """Implements `Meter`. A measurement lists the folder once, as each trigger of the query does."""
 
-    def __init__(self, stream: Any, index: int, source: Source | None, directory: CheckpointDir) -> None:
+    def __init__(self, stream: Any, key: str, source: Source | None, directory: CheckpointDir) -> None:
         self._stream = stream
-        self._index = index
+        self._source = key
         self._directory = directory
         self._by_name = source is not None and source.flag("filenameonly", default=False)
         self._read: set[str] = set()  # of the files that were there at the last measurement
@@ -52,10 +52,10 @@ class FilesLag:
         """Nothing is open."""
 
     def _read_on(self, position: str | None) -> None:
-        upto = log_offset(position or "")
+        upto = log_offset(position)
         if upto is None or upto <= self._upto:
             return
-        files = files_between(self._directory, self._index, self._upto, upto)
+        files = files_between(self._directory, self._source, self._upto, upto)
         self._read.update(self._key(path) for path, _ in files)
         self._newest = max([self._newest, *(at for _, at in files)])
         self._upto = upto

@@ -32,17 +32,17 @@ class Meter(Protocol):
 
 
 def meter_of(
-    stream: Any, index: int, source: Source | None, directory: CheckpointDir, jvm: Any
+    stream: Any, key: str, source: Source | None, directory: CheckpointDir, jvm: Any
 ) -> Meter | None:
     """The meter of a source, None for a source of another kind.
 
     :param stream: the JVM's source, a SparkDataStream of the running query.
-    :param index: number of the source in the offset log.
+    :param key: of the source in the offset log.
     :param source: the source as the query's plan has it, None if that is not known.
     """
     name = str(stream.getClass().getSimpleName())
     if name == "FileStreamSource":
-        return FilesLag(stream, index, source, directory)
+        return FilesLag(stream, key, source, directory)
     if name.startswith("Kafka") and source is not None and source.kind == "Kafka":
         return KafkaLag(jvm, source)
     if (delta := _DELTA.fullmatch(str(stream.toString()))) is not None:

@@ -16,7 +16,6 @@ of processing time fires that has not fired in that batch.
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable, Iterable
@@ -235,7 +234,8 @@ def plan(directory: CheckpointDir, last: int, watermark: int, internals: Interna
     :param last: the last committed batch.
     :returns: the number of the new batch.
     """
-    _write(directory, last + 1, _changed(directory, last, {"batchWatermarkMs": watermark}), internals)
+    entry = directory.entry(last).changed(batchWatermarkMs=watermark)
+    _write(directory, last + 1, entry.serialize(), internals)
     return last + 1
 
 
@@ -256,14 +256,8 @@ def _keep_lateness(directory: CheckpointDir, batch: int, internals: Internals | 
         done = False
     if not done:
         directory.files.delete(f"{directory.uri}/offsets/{batch - 1}")
-        _write(directory, batch - 1, _changed(directory, batch, {"batchWatermarkMs": kept}), internals)
-
-
-def _changed(directory: CheckpointDir, batch: int, changes: dict[str, int]) -> bytes:
-    """An entry of the offset log (OffsetSeqLog.serialize) with changed metadata and the same offsets."""
-    version, metadata, sources = directory.entry(batch)
-    line = json.dumps({**metadata, **changes}, separators=(",", ":"))
-    return "\n".join([version, line, *sources]).encode()
+        entry = directory.entry(batch).changed(batchWatermarkMs=kept)
+        _write(directory, batch - 1, entry.serialize(), internals)
 
 
 def _write(directory: CheckpointDir, batch: int, entry: bytes, internals: Internals | None) -> None:

@@ -173,7 +173,7 @@ class RestingQuery:
         batch = write_max_watermark(self._directory, self._internals)
         if batch != last + 1:
             return None
-        metadata = json.dumps(self._directory.entry(batch)[1])
+        metadata = json.dumps(self._directory.entry(batch).metadata)
         self._execution.plan_next(batch, MAX_WATERMARK_MS, self._internals.batch_metadata(metadata))
         return batch
 

@@ -32,15 +32,13 @@ def reopen(directory: CheckpointDir) -> None:
         before = int(_commit(directory, first - 1)[1].get("nextBatchWatermarkMs", 0))
     else:  # a long drain: Spark purged that commit. `drained - 1` has the watermark that it began with
         before = directory.watermark(drained - 1)
-    version, metadata, sources = directory.entry(drained)
-    _replace(
-        directory, f"offsets/{drained}", [version, _json({**metadata, "batchWatermarkMs": before}), *sources]
-    )
+    reopened = directory.entry(drained).changed(batchWatermarkMs=before)
+    _replace(directory, f"offsets/{drained}", reopened.serialize())
     for batch in range(first, drained + 1):
         if batch in commits:
             version, metadata = _commit(directory, batch)
             changed = _json({**metadata, "nextBatchWatermarkMs": before})
-            _replace(directory, f"commits/{batch}", [version, changed])
+            _replace(directory, f"commits/{batch}", f"{version}\n{changed}".encode())
 
 
 def _commit(directory: CheckpointDir, batch: int) -> tuple[str, dict[str, Any]]:
@@ -53,9 +51,9 @@ def _commit(directory: CheckpointDir, batch: int) -> tuple[str, dict[str, Any]]:
     return version, json.loads(body or "{}")
 
 
-def _replace(directory: CheckpointDir, path: str, lines: list[str]) -> None:
+def _replace(directory: CheckpointDir, path: str, entry: bytes) -> None:
     directory.files.delete(f"{directory.uri}/{path}")
-    directory.files.write_new(f"{directory.uri}/{path}", "\n".join(lines).encode())
+    directory.files.write_new(f"{directory.uri}/{path}", entry)
 
 
 def _json(metadata: dict[str, object]) -> str:

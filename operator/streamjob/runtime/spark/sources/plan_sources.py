@@ -1,4 +1,4 @@
-"""Reads a query's sources from its plan, in the order in which the offset log has their positions.
+"""Reads a query's sources from its plan, with the keys by which the offset log has their positions.
 
 From StreamingRelation and StreamingRelationV2 of org.apache.spark.sql. Keys of options are in lower case,
 because Spark's are case-insensitive.
@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from ..handles import analyzed_plan, full_name
 
 Positions = dict[tuple[str, int], int]  # (topic, partition) → the first offset that is not read yet
 
 _ATTRIBUTE = "_streamjob_sources"
+# Formats whose options for the first position count only as long as there is no position.
+BEGIN_ONCE = frozenset({"delta"})
+_BEGINS = re.compile(r"start|from|since|begin")
 KNOWN = frozenset({"StreamingRelation", "StreamingRelationV2"})
 
 
@@ -28,10 +31,13 @@ class Source:
 
     :param name: as in Spark's plan, such as `kafka` or `FileSource[/data/in]`.
     :param options: of the reader, keys in lower case.
+    :param given: the name that the script gave to the source (`readStream.name`, Spark 4.2), None if it gave
+        none.
     """
 
     name: str
     options: Mapping[str, str] = field(default_factory=dict)
+    given: str | None = None
 
     @property
     def kind(self) -> str | None:
@@ -52,6 +58,17 @@ class Source:
     def path(self) -> str | None:
         """The path of a file source as the script gave it, possibly a pattern; None for other sources."""
         return self.options.get("path") if self.kind == "files" else None
+
+    @property
+    def begins(self) -> dict[str, str]:
+        """The options that say where to begin, of a source that may obey them at each start.
+
+        Empty for sources that obey them only when they have no position. Iceberg skips what is older than
+        `stream-from-timestamp`, whatever its position is.
+        """
+        if self.kind is not None or self.name.lower() in BEGIN_ONCE:
+            return {}
+        return {key: value for key, value in sorted(self.options.items()) if _BEGINS.search(key)}
 
     @property
     def brokers(self) -> tuple[str, ...]:
@@ -107,7 +124,22 @@ def sources_of_plan(plan: Any) -> list[Source] | None:
     found = [leaf for leaf in (leaves.apply(i) for i in range(leaves.size())) if leaf.isStreaming()]
     if any(str(leaf.getClass().getSimpleName()) not in KNOWN for leaf in found):
         return None
-    return [Source(str(leaf.sourceName()), options_of(leaf)) for leaf in found]
+    return [Source(str(leaf.sourceName()), options_of(leaf), _given(leaf)) for leaf in found]
+
+
+def by_key(sources: Sequence[Source]) -> dict[str, Source]:
+    """The sources of one query by their keys in its offset log.
+
+    :param sources: in the order of the plan.
+    """
+    return {str(number) if s.given is None else s.given: s for number, s in enumerate(sources)}
+
+
+def _given(leaf: Any) -> str | None:
+    if not hasattr(DataStreamReader, "name"):
+        return None
+    name = leaf.sourceIdentifyingName()
+    return str(name.name()) if str(name.getClass().getSimpleName()) == "UserProvided" else None
 
 
 def options_of(leaf: Any) -> dict[str, str]:
@@ -139,14 +171,14 @@ def table_read(leaf: Any) -> str | None:
     return full_name(catalog.get(), identifier.get())
 
 
-def kind_of_position(text: str) -> str | None:
+def kind_of_position(text: str | None) -> str | None:
     """The kind of source that a position in the offset log belongs to.
 
     :param text: such as `{"logOffset":3}` (files), `{"topic":{"0":17}}` (Kafka), `17` (rate).
     :returns: as `Source.kind`; None if the text is not a position, or does not tell.
     """
     try:
-        position = json.loads(text)
+        position = json.loads(text or "")
     except ValueError:
         return None
     if isinstance(position, int):
@@ -158,10 +190,10 @@ def kind_of_position(text: str) -> str | None:
     return "Kafka" if kafka_positions(text) else None
 
 
-def kafka_positions(text: str) -> Positions:
+def kafka_positions(text: str | None) -> Positions:
     """Parse a position of Kafka's source; empty if the text is not one."""
     try:
-        plain = json.loads(text)
+        plain = json.loads(text or "")
         return {(t, int(n)): int(at) for t, numbers in plain.items() for n, at in numbers.items()}
     except (ValueError, TypeError, AttributeError):
         return {}

@@ -1,4 +1,4 @@
-"""The log of Spark's file source, `sources/I/N` in a checkpoint directory: which files the source has read.
+"""The log of Spark's file source, `sources/KEY/N` in a checkpoint directory: which files the source has read.
 
     N               the files of entry N: the line "v1", then a JSON line for each file
     N.compact       the same for entry N and all entries before it
@@ -27,30 +27,30 @@ def files_read(directory: CheckpointDir, batch: int) -> list[str]:
     :raises MalformedCheckpoint: a log does not have Spark's format, or part of it is missing.
     """
     found: list[str] = []
-    for index, line in enumerate(directory.source_offsets(batch)):
-        latest = log_offset(line)
+    for key, position in directory.source_offsets(batch).items():
+        latest = log_offset(position)
         if latest is not None and latest >= 0:
-            found += _entries(directory, f"sources/{index}", latest)
+            found += _entries(directory, f"sources/{key}", latest)
     return found
 
 
-def newest_files(directory: CheckpointDir, source: int) -> list[str]:
+def newest_files(directory: CheckpointDir, source: str) -> list[str]:
     """The paths in a source's newest entry, percent-encoded. A compacted one has those of all entries."""
     names = _numbered(directory, f"sources/{source}")
     listed = _lines(directory, f"sources/{source}/{names[max(names)]}") if names else []
     return [str(f["path"]) for f in listed]
 
 
-def files_ahead(directory: CheckpointDir, source: int, batch: int | None) -> list[str]:
-    """The paths that a source has listed but not read up to and including `batch`, percent-encoded.
+def files_ahead(directory: CheckpointDir, source: str, position: str | None) -> list[str]:
+    """The paths that a source has listed but not read up to its position, percent-encoded.
 
     They belong to a planned batch, or to later batches of a query that has continued from there.
 
-    :param source: index of the source.
-    :param batch: None for the state before the first batch.
+    :param source: its key, see `offset_log`.
+    :param position: None for a source that has read nothing.
     :raises MalformedCheckpoint: the log does not have Spark's format.
     """
-    offset = None if batch is None else log_offset(directory.source_offsets(batch)[source])
+    offset = log_offset(position)
     after = -1 if offset is None else offset
     log = f"sources/{source}"
     names = {n: name for n, name in _numbered(directory, log).items() if n > after}
@@ -60,7 +60,7 @@ def files_ahead(directory: CheckpointDir, source: int, batch: int | None) -> lis
     return [str(f["path"]) for f in listed if int(f["batchId"]) > after]
 
 
-def files_between(directory: CheckpointDir, source: int, after: int, upto: int) -> list[tuple[str, int]]:
+def files_between(directory: CheckpointDir, source: str, after: int, upto: int) -> list[tuple[str, int]]:
     """The files of a source's entries above `after`, up to `upto`: path, percent-encoded, and time of change
     in milliseconds since 1970.
 
@@ -70,10 +70,10 @@ def files_between(directory: CheckpointDir, source: int, after: int, upto: int) 
     return [(str(f["path"]), int(f["timestamp"])) for f in listed if after < int(f["batchId"]) <= upto]
 
 
-def log_offset(line: str) -> int | None:
-    """The entry up to which a batch reads, None if the line of the offset log is not of a file source."""
+def log_offset(position: str | None) -> int | None:
+    """The entry up to which a batch reads, None if the position is not one of a file source."""
     try:
-        plain = json.loads(line[line.find("{") :])
+        plain = json.loads(position or "")
     except ValueError:
         return None
     offset = plain.get("logOffset") if isinstance(plain, dict) else None
@@ -132,4 +132,4 @@ def left_at(directory: CheckpointDir, entries: tuple[str, ...], batch: int | Non
     """
     if batch is None or not entries:
         return entries
-    return splits.left(entries, directory.source_offsets(batch), files_read(directory, batch))
+    return splits.left(entries, directory.source_offsets(batch).values(), files_read(directory, batch))

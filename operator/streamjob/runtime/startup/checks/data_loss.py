@@ -22,8 +22,9 @@ from ....protocol.errors import StreamJobError
 from ....protocol.messages.driver_status import Problem
 from ....storage.parallel import THREADS, each
 from ...spark.checkpoint_dir import CheckpointDir
+from ...spark.offset_log import Offsets, recovered
 from ...spark.sources.kafka_offsets import Range, available
-from ...spark.sources.plan_sources import Positions, Source, kafka_positions
+from ...spark.sources.plan_sources import Positions, Source, by_key, kafka_positions
 from ...spark.sources.source_log import files_ahead
 
 log = logging.getLogger("streamjob")
@@ -46,8 +47,7 @@ def refuse_gone(
     It reads a few entries of the logs, looks up each file that is listed and not yet read, and makes one
     Kafka round trip per topic and two more per Kafka source.
 
-    :param sources: as many as the offset log has positions, in its order. If the numbers differ, nothing is
-        checked.
+    :param sources: those of the plan, in its order, which have been found to be those of the offset log.
     :param reads: the query is going to read new data; otherwise only an uncommitted batch is checked.
     :returns: warnings about data loss that the script allows.
     :raises SourceGone: input of the next batch is lost.
@@ -55,17 +55,24 @@ def refuse_gone(
     planned, committed = directory.latest_offset(), directory.latest_commit()
     if planned is None:
         return []
-    version, _, lines = directory.entry(planned)
-    if version != "v1" or len(lines) != len(sources) or (planned == committed and not reads):
+    if planned == committed and not reads:
         return []
-    before = lines if planned == committed else ["-"] * len(lines)
-    if committed is not None and planned != committed:
-        before = directory.source_offsets(committed)
-    warnings = _files(directory, sources, committed)
-    for source, start, end in zip(sources, before, lines, strict=False):
-        if source.kind == "Kafka":
-            pending = kafka_positions(end) if planned != committed else {}
-            warnings += _kafka(directory, source, {**pending, **kafka_positions(start)}, pending, jvm)
+    entries = directory.last_entries()
+    assert entries is not None
+    latest, before = entries
+    start: Offsets = before.offsets if before is not None else {}
+    end: Offsets = latest.offsets
+    if planned == committed:
+        start, end = recovered(latest, before), {}
+    warnings = []
+    for key, source in by_key(sources).items():
+        if source.kind == "files":
+            warnings += _files(directory, key, source, start.get(key))
+        elif source.kind == "Kafka":
+            pending = kafka_positions(end.get(key))
+            warnings += _kafka(
+                directory, source, {**pending, **kafka_positions(start.get(key))}, pending, jvm
+            )
     return warnings
 
 
@@ -113,26 +120,22 @@ def _lost(
     return None
 
 
-def _files(directory: CheckpointDir, sources: Sequence[Source], committed: int | None) -> list[Problem]:
+def _files(directory: CheckpointDir, key: str, source: Source, position: str | None) -> list[Problem]:
     """Check the files that a source's log lists and that no committed batch has read.
 
     They belong to the planned batch, or were listed by another query that ran on from this directory.
     """
-    wanted = [(i, s) for i, s in enumerate(sources) if s.kind == "files"]
     session = directory.files.spark.conf.get(IGNORE_MISSING, "false") == "true"
-    warnings = []
-    for index, source in wanted:
-        paths = [unquote(path) for path in files_ahead(directory, index, committed)]
-        there = each(directory.files.exists, paths, THREADS)
-        lost = [path for path, found in zip(paths, there, strict=True) if not found]
-        warnings += _refuse_or_tell(
-            f"{directory.uri} continues with {len(paths)} files that Spark has listed, and of these "
-            f"{len(lost)} are gone: {_named(lost)}",
-            lost,
-            allowed=source.flag("ignoremissingfiles", default=session),
-            how=f"Put them back, or continue without them: set {IGNORE_MISSING} to true in <spark-conf>",
-        )
-    return warnings
+    paths = [unquote(path) for path in files_ahead(directory, key, position)]
+    there = each(directory.files.exists, paths, THREADS)
+    lost = [path for path, found in zip(paths, there, strict=True) if not found]
+    return _refuse_or_tell(
+        f"{directory.uri} continues with {len(paths)} files that Spark has listed, and of these "
+        f"{len(lost)} are gone: {_named(lost)}",
+        lost,
+        allowed=source.flag("ignoremissingfiles", default=session),
+        how=f"Put them back, or continue without them: set {IGNORE_MISSING} to true in <spark-conf>",
+    )
 
 
 def _refuse_or_tell(message: str, lost: Sequence[str], *, allowed: bool, how: str) -> list[Problem]:

@@ -63,11 +63,10 @@ def refuse_changed(
     if latest is None:
         return []
     plan = analyzed_plan(writer)
-    version, metadata, positions = directory.entry(latest)
+    metadata = directory.entry(latest).metadata
     warnings: list[Problem] = []
     if (sources := sources_of(writer)) is not None:
-        known = positions if version == "v1" else ["-"] * len(positions)
-        warnings = refuse_other_sources(directory, sources, known, jvm(session_of(writer)), fed=fed)
+        warnings = refuse_other_sources(directory, sources, jvm(session_of(writer)), fed=fed)
     if internals is None:
         return warnings
     batch = latest if committed != latest else latest + 1

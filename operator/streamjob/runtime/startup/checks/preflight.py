@@ -16,6 +16,7 @@ from ...query.edges import Channel
 from ...query.endpoints import NotedEnds
 from ...spark.checkpoint_dir import CheckpointDir
 from ...spark.engine import Engine
+from ...spark.offset_log import recovered
 from ...spark.sources.plan_sources import Source, sources_of
 from ...spark.stream_writer import Written
 from ..restore_point import RestorePoint
@@ -59,8 +60,17 @@ class Going:
             return None
         files = self.engine.files
         now = endpoints.ends(self.sources, self.sink, self.written.by, files.qualify, files.spark.version)
+        now = replace(now, former=self._former(now))
         before = self.noted if now.sink is None else None
         return replace(now, wrote=before.wrote) if before is not None and before.same_as(now) else now
+
+    def _former(self, now: NotedEnds) -> tuple[str, ...]:
+        """The named sources that the query has read and no longer reads."""
+        entries = self.directory.last_entries()
+        if entries is None or not entries[0].names_sources:
+            return ()
+        known = {*recovered(*entries), *(self.noted.former if self.noted else ())}
+        return tuple(sorted(known - now.places.keys()))
 
     @cached_property
     def noted(self) -> NotedEnds | None:

@@ -6,7 +6,6 @@ what they have committed since then is not read again.
 
 from __future__ import annotations
 
-import json
 import uuid
 from dataclasses import replace
 
@@ -66,13 +65,8 @@ def begin_behind(directory: CheckpointDir, other: CheckpointDir) -> None:
     directory.files.delete(directory.uri)  # leftovers of an earlier attempt
     batch = other.latest_commit()
     assert batch is not None
-    _, metadata, sources = other.entry(batch)
-    entry = "\n".join(["v1", _json({**metadata, "batchWatermarkMs": 0}), *("-" for _ in sources)])
+    entry = other.entry(batch).changed(batchWatermarkMs=0).without_offsets().serialize()
     for number in range(max(batch - 1, 0), batch + 1):  # Spark requires the last entry and the one before
-        directory.files.write_new(f"{directory.uri}/offsets/{number}", entry.encode())
+        directory.files.write_new(f"{directory.uri}/offsets/{number}", entry)
         directory.files.write_new(f"{directory.uri}/commits/{number}", b'v1\n{"nextBatchWatermarkMs":0}')
     directory.begin_as(str(uuid.uuid4()))
-
-
-def _json(plain: dict[str, object]) -> str:
-    return json.dumps(plain, separators=(",", ":"))

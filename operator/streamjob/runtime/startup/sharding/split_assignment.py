@@ -180,7 +180,7 @@ class ShardedStage:
         """
         directory = CheckpointDir(self._files, uri)
         batch = directory.latest_offset() if self._from == "start" else directory.latest_commit()
-        return batch is not None and any(line != "-" for line in directory.source_offsets(batch))
+        return batch is not None and any(p is not None for p in directory.source_offsets(batch).values())
 
     # --- shares ---------------------------------------------------------------------------------------------
 
