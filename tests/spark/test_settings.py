@@ -10,8 +10,12 @@ from pyspark.sql import SparkSession
 from dev.localdriver import LocalDriver
 from dev.s3.server import CONNECTOR
 from streamjob.protocol.messages.commands import Mode
+from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.spark.session_conf import Settings
+from streamjob.runtime.startup.checks.pinned_settings import tell_pinned
+from streamjob.storage.hadoop import HadoopFiles
 
+from .apps.windows import SCHEMA, windows
 from .job import APP, Feed
 
 ABORTABLE = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
@@ -67,6 +71,45 @@ def test_a_drained_query_has_the_settings_that_it_started_with(feed: Feed, tmp_p
         driver.finish(Mode.DRAIN)
     assert (tmp_path / "first").read_text() == "00:00 Z\n"
     assert (tmp_path / "second").read_text() == "09:00 +09:00\n"
+
+
+def test_settings_that_a_checkpoint_pins_are_named(
+    spark: SparkSession, files: HadoopFiles, feed: Feed, tmp_path: Path
+) -> None:
+    """Spark goes on with those of the first batch: in the next one, too, and whatever is asked for."""
+    directory = CheckpointDir(files, files.qualify(f"{tmp_path}/checkpoint"))
+    assert tell_pinned(directory) == []
+
+    def run() -> None:
+        feed.add(1)
+        writer = windows(spark.readStream.schema(SCHEMA).json(str(feed.source))).writeStream
+        writer = writer.option("checkpointLocation", directory.uri).trigger(availableNow=True)
+        writer.start(str(feed.sink)).awaitTermination()
+
+    run()
+    assert tell_pinned(directory) == []
+    wanted = {
+        "spark.sql.shuffle.partitions": ("2", "5"),
+        "spark.sql.streaming.multipleWatermarkPolicy": ("min", "max"),
+    }
+    before = {key: spark.conf.get(key) for key in wanted}
+    try:
+        for key, (_, asked) in wanted.items():
+            spark.conf.set(key, asked)
+        run()
+        (told,) = tell_pinned(directory)
+    finally:
+        for key, value in before.items():
+            spark.conf.set(key, str(value))
+    assert told.reason == "SettingPinned"
+    for key, (value, asked) in wanted.items():
+        assert f"{key} is {value} and stays so ({asked} is asked for)" in told.message
+        assert f"{key}={value}" in told.remedy
+    latest = directory.latest_offset()
+    assert latest is not None
+    assert latest > 0
+    settings = directory.entry(latest).settings
+    assert {key: settings[key] for key in wanted} == {key: value for key, (value, _) in wanted.items()}
 
 
 @pytest.mark.parametrize("manager", [ABORTABLE, "org.example.NoSuchManager"])

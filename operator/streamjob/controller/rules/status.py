@@ -28,7 +28,7 @@ from ...api import (
 from ...protocol.formats.index import Index
 from ...protocol.formats.records import CheckpointRecord
 from ...protocol.messages.commands import SAVEPOINT_ID
-from ...protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
+from ...protocol.messages.driver_status import SETTING_PINNED, DriverPhase, DriverStatus, Problem
 from ...protocol.times import moment, timestamp
 from ..reports.log_redaction import without_secrets
 from ..reports.messages import how_it_went, sentence
@@ -296,7 +296,13 @@ def settle(
     upgraded: tuple[Condition, ...] = ()
     if s.upgrade is not None:
         told, value = how_it_went(s.upgrade), UPGRADED[s.upgrade.step]
-        upgraded = (condition(s, job, now, ConditionType.UPGRADED, value, told.reason, told.message),)
+        in_vain = [w.message for w in s.warnings if w.reason == SETTING_PINNED]
+        text = (
+            ". But ".join([told.message, *in_vain])
+            if s.upgrade.step is UpgradeStep.COMPLETED
+            else told.message
+        )
+        upgraded = (condition(s, job, now, ConditionType.UPGRADED, value, told.reason, text),)
         why |= {ConditionType.RECONCILING: (told.reason, told.message)} if prepares else {}
     conditions = tuple(
         condition(s, job, now, kind, "True" if flag else "False", *why.get(kind, (reason, message)))

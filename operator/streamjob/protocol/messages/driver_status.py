@@ -32,6 +32,9 @@ class TerminationStep(str, Enum):
     CLOSED = "Closed"
 
 
+SETTING_PINNED = "SettingPinned"  # the reason of a warning that is also a remark to an upgrade
+
+
 @dataclass(frozen=True)
 class Problem:
     """An error for a human reader; see `StreamJobError`."""

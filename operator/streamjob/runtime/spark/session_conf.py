@@ -90,10 +90,7 @@ class Settings:
                 self._set(after, changed)
 
     def _now(self) -> Any:
-        """A copy of the settings as a Java map. Reading them entry by entry would take a hundred calls."""
-        jvm: Any = self._spark._jvm
-        jvm_session: Any = self._spark._jsparkSession
-        return jvm.java.util.HashMap(jvm_session.sessionState().conf().settings())
+        return _settings(self._spark)
 
     def _set(self, settings: Mapping[str, str], keys: Iterable[str]) -> None:
         for key in keys:
@@ -101,6 +98,18 @@ class Settings:
                 self._spark.conf.set(key, settings[key])
             else:
                 self._spark.conf.unset(key)
+
+
+def explicit(spark: SparkSession) -> dict[str, str]:
+    """The settings that somebody has set in the session, by `spec.sparkConf`, an image or the script."""
+    return {str(key): str(value) for key, value in dict(_settings(spark)).items()}
+
+
+def _settings(spark: SparkSession) -> Any:
+    """A copy of the settings as a Java map. Reading them entry by entry would take a hundred calls."""
+    jvm: Any = spark._jvm
+    jvm_session: Any = spark._jsparkSession
+    return jvm.java.util.HashMap(jvm_session.sessionState().conf().settings())
 
 
 def restarter(

@@ -11,7 +11,7 @@ from streamjob.api import ConditionType, Phase, Specification, UpgradeStep
 from streamjob.controller.rules.actions import CreateDriver, DeletePod, EnsureSecret, SendTermination
 from streamjob.controller.rules.decide import decide
 from streamjob.protocol.messages.commands import Mode
-from streamjob.protocol.messages.driver_status import DriverPhase
+from streamjob.protocol.messages.driver_status import SETTING_PINNED, DriverPhase, Problem
 
 from ...factories import (
     FATAL,
@@ -224,6 +224,20 @@ class TestBeginning:
         *_, d = look(o)
         assert step(d) is expected
         assert d.requeue_after == (1 if expected is UpgradeStep.STARTING else None)
+
+    def test_the_condition_says_which_settings_have_no_effect(self) -> None:
+        pinned = Problem(SETTING_PINNED, "spark.sql.shuffle.partitions is 2 and stays so", "Set it back")
+        other = Problem("SinkMoved", "the output is elsewhere", "")
+        status = ran(2) | upgrade("Completed", epoch=2)
+        report = driver(epoch=2, warnings=(other, pinned))
+        *_, d = look(observed(wanting(status=status), pods=[alive(NEW, 2)], index=index(), reported=report))
+        condition = d.status.condition(ConditionType.UPGRADED)
+        assert condition is not None
+        assert (condition.status, condition.reason) == ("True", "Upgraded")
+        assert condition.message == (
+            "The new specification runs in epoch 2. But spark.sql.shuffle.partitions is 2 and stays so. "
+            "Set it back."
+        )
 
     def test_but_not_if_it_has_failed_while_nobody_looked(self) -> None:
         ready = {

@@ -22,6 +22,7 @@ from ...spark.stream_writer import Written
 from ..restore_point import RestorePoint
 from .data_loss import refuse_gone
 from .dry_run import refuse_changed
+from .pinned_settings import tell_pinned
 
 log = logging.getLogger("streamjob")
 
@@ -78,7 +79,7 @@ class Going:
         return endpoints.noted(self.directory)
 
     def refuse(self, *, reads: bool, fits: bool) -> list[Problem]:
-        """Run the checks of `dry_run` and `data_loss`.
+        """Run the checks of `dry_run`, `data_loss` and `pinned_settings`.
 
         :param fits: the query is known to fit the state: its next batch need not be planned.
         :param reads: the query is going to read new data, because the job is not asked to end.
@@ -89,7 +90,8 @@ class Going:
         fed = None if self.is_shard else self._moved_along
         internals = None if fits else self.engine.internals
         warnings = refuse_changed(self.writer, self.written.mode, self.directory, internals, fed=fed)
-        return warnings + refuse_gone(self.directory, self.sources or (), self.engine.jvm, reads=reads)
+        warnings += refuse_gone(self.directory, self.sources or (), self.engine.jvm, reads=reads)
+        return warnings + tell_pinned(self.directory)
 
     @property
     def wrote_here(self) -> bool | None:

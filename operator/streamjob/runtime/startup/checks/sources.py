@@ -109,8 +109,8 @@ def _told(directory: CheckpointDir, changes: Changes, positions: Offsets) -> lis
     for key in changes.removed:
         found.append(
             f"the query no longer reads {key}, of which it had read up to {str(positions[key])[:200]}. The "
-            "next batches forget that position: from then on a script that reads it again is refused, as after "
-            "a rollback"
+            "next batches forget that position: then a script that reads it again is refused, as after a "
+            "rollback"
         )
     for text in found:
         log.warning("%s: %s", directory.uri, text)
