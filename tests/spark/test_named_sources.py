@@ -20,7 +20,7 @@ from streamjob.runtime.query.figures import Lags
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.spark.internals import Internals
 from streamjob.runtime.spark.max_watermark.batch import write_max_watermark
-from streamjob.runtime.spark.offset_log import NAMES_SOURCES
+from streamjob.runtime.spark.offset_log import FORMAT, NAMES_SOURCES
 from streamjob.runtime.spark.sources.plan_sources import Source, sources_of_plan
 from streamjob.runtime.spark.versions.table import order
 from streamjob.runtime.startup.checks.data_loss import SourceGone, refuse_gone
@@ -90,8 +90,10 @@ class Union:
 @pytest.fixture
 def union(spark: SparkSession, files: HadoopFiles, tmp_path: Path) -> Iterator[Union]:
     spark.conf.set(NAMES_SOURCES, "true")
+    spark.conf.set(FORMAT, "2")  # which Spark 4.3 takes by itself
     yield Union(spark, files, tmp_path)
     spark.conf.unset(NAMES_SOURCES)
+    spark.conf.unset(FORMAT)
 
 
 def test_sources_are_added_and_reordered_and_one_that_is_removed_does_not_come_back(union: Union) -> None:

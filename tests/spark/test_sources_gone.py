@@ -6,6 +6,7 @@ What Spark does by itself is shown beside it.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,21 +24,28 @@ from streamjob.protocol.messages.driver_status import Problem
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.spark.sources import kafka_offsets
 from streamjob.runtime.spark.sources.plan_sources import sources_of_plan
+from streamjob.runtime.spark.sources.source_log import files_read
 from streamjob.runtime.startup.checks.data_loss import SourceGone, refuse_gone
 from streamjob.storage.hadoop import HadoopFiles
 
 from .apps.windows import SCHEMA, windows
-from .feeds import eventually, rows
+from .feeds import Feed, eventually, rows
 from .job import APP
 from .job import Feed as Input
 from .test_changed_query import digest, without_state
 from .test_drain import Job
 
 
-def gone(directory: CheckpointDir, writer: DataStreamWriter, *, reads: bool = True) -> list[Problem]:
+def gone(
+    directory: CheckpointDir,
+    writer: DataStreamWriter,
+    *,
+    reads: bool = True,
+    later: CheckpointDir | None = None,
+) -> list[Problem]:
     sources = sources_of_plan(writer._df._jdf.queryExecution().analyzed())
     assert sources is not None
-    return refuse_gone(directory, sources, writer._spark._jvm, reads=reads)
+    return refuse_gone(directory, sources, writer._spark._jvm, reads=reads, later=later)
 
 
 def undo_commit(directory: CheckpointDir) -> None:
@@ -106,6 +114,45 @@ def test_a_file_that_was_read_and_committed_may_go(
     for file in job.inputs["a"].folder.glob("*.json"):
         file.unlink()
     assert gone(job.directory, writer_of(job)) == []
+
+
+@pytest.mark.parametrize("clean", ["delete", "archive"])
+def test_files_that_were_read_since_and_cleaned(
+    spark: SparkSession, files: HadoopFiles, tmp_path: Path, clean: str
+) -> None:
+    """A savepoint is restored to before them: Spark itself goes on with what is left, and says nothing."""
+    feed = Feed(tmp_path / "in")
+    options = {"cleanSource": clean, "sourceArchiveDir": f"{tmp_path}/archive"}
+    home, copy = (CheckpointDir(files, files.qualify(f"{tmp_path}/{name}")) for name in ("home", "copy"))
+
+    def writer_to(directory: CheckpointDir) -> DataStreamWriter:
+        frame = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).options(**options)
+        writer = frame.json(str(feed.folder)).writeStream.format("noop")
+        return writer.option("checkpointLocation", directory.uri).trigger(availableNow=True)
+
+    def more() -> None:
+        for minute in range(2):
+            feed.minutes(minute, minute + 1)
+        writer_to(home).start().awaitTermination()
+
+    spark.conf.set("spark.sql.streaming.fileSource.cleaner.numThreads", "0")  # at once
+    try:
+        more()
+        shutil.copytree(tmp_path / "home", tmp_path / "copy")
+        more()
+    finally:
+        spark.conf.unset("spark.sql.streaming.fileSource.cleaner.numThreads")
+    assert sorted(f.name for f in feed.folder.glob("*.json")) == ["00003.json"], "its batch is the last one"
+    assert gone(copy, writer_to(copy)) == []
+    assert gone(copy, writer_to(copy), later=home, reads=False) == []
+    with pytest.raises(SourceGone, match=r"2 files .*home, and 1 are gone: file:.*/00002.json") as refused:
+        gone(copy, writer_to(copy), later=home)
+    assert f"cleanSource is {clean}" in refused.value.message
+    assert (f"{tmp_path}/archive" in refused.value.remedy) == (clean == "archive")
+    writer_to(copy).start().awaitTermination()
+    last = copy.latest_offset()
+    assert last is not None
+    assert [Path(path).name for path in files_read(copy, last)] == [f"0000{n}.json" for n in (0, 1, 3)]
 
 
 @pytest.mark.slow

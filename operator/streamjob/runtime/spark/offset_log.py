@@ -5,10 +5,9 @@
     {"logOffset":3}           orders:{"logOffset":3}
     -                         returns:-
 
-From OffsetSeqLog, OffsetSeq and OffsetMap of org.apache.spark.sql.execution.streaming. Spark 4.2 and later
-writes format 2 if the script names its sources (`readStream.name("orders")`), or on request
-(`spark.sql.streaming.offsetLog.formatVersion`). Format 2 leaves out sources that have read nothing, and lists
-the others in any order.
+From OffsetSeqLog, OffsetSeq and OffsetMap of org.apache.spark.sql.execution.streaming. Spark
+writes format 2 on request (`FORMAT`, from 4.2 on) and, from 4.3 on, if the script names its sources
+(`readStream.name("orders")`). It leaves out sources that have read nothing, and has the others in any order.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 VOID = "-"  # OffsetSeqLog.SERIALIZED_VOID_OFFSET
+FORMAT = "spark.sql.streaming.offsetLog.formatVersion"
 NAMES_SOURCES = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 
 # A source's key → its position, one JSON text; None for a source that has read nothing. The key is the name

@@ -160,7 +160,17 @@ def enter(
             begin_behind(directory, stage.like)
     beginning = begin_from(point, task.index, plan, directory)
     begins = before is None and (point.is_foreign or in_place)
-    going = Going(point, engine, directory, writer, written, sink, upstream, stage is not None)
+    going = Going(
+        point,
+        engine,
+        directory,
+        writer,
+        written,
+        sink,
+        upstream,
+        is_shard=stage is not None,
+        later=_read_on_in(point, plan, directory) if before is None else None,
+    )
     committed = directory.latest_commit()
     if isinstance(table, MissingTable) and committed is not None and going.wrote_here:
         refuse_gone_table(task.name, table, committed, folder)
@@ -263,6 +273,17 @@ def _restored(point: RestorePoint, plan: TaskPlan) -> CheckpointDir | None:
     if plan.record is None or not point.is_foreign:
         return None
     return point.adopted or point.directory(plan.record)
+
+
+def _read_on_in(point: RestorePoint, plan: TaskPlan, directory: CheckpointDir) -> CheckpointDir | None:
+    """The directory from which the savepoint was taken, of which the task has read nothing beyond by itself.
+
+    None if the task does not start from a savepoint, or has already run on.
+    """
+    if point.savepoint is None or plan.record is None or directory.latest_offset() != plan.record.batch:
+        return None
+    origin = CheckpointDir(directory.files, plan.record.location)
+    return origin if origin.uri != directory.uri else None
 
 
 def _begins_from(point: RestorePoint, plan: TaskPlan, directory: CheckpointDir) -> Origin:

@@ -8,7 +8,13 @@ import pytest
 
 from streamjob.runtime.spark.offset_log import NAMES_SOURCES, OffsetLogEntry
 from streamjob.runtime.spark.sources.plan_sources import Source, by_key
-from streamjob.runtime.startup.checks.source_names import Changes, OtherSources, compare
+from streamjob.runtime.startup.checks.source_names import (
+    Changes,
+    OtherSources,
+    SourceNamesForgotten,
+    compare,
+    refuse_forgotten_names,
+)
 
 
 def entry(offsets: str, *, named: bool = True, format: int = 2) -> OffsetLogEntry:
@@ -56,6 +62,14 @@ def test_names_cannot_be_given_or_taken_later(named: bool, says: str) -> None:
     for format in (1, 2) if named else (2,):
         with pytest.raises(OtherSources, match=says):
             changes("ab", entry("01" if named else "ab", named=not named, format=format), named=named)
+
+
+def test_names_that_spark_would_not_write_are_refused_before_the_first_batch() -> None:
+    refuse_forgotten_names([Source("kafka")], None)
+    refuse_forgotten_names([Source("kafka", given="a")], "2")
+    for format in (None, "1"):
+        with pytest.raises(SourceNamesForgotten, match=r"names its sources \(a\)"):
+            refuse_forgotten_names([Source("kafka", given="a")], format)
 
 
 def test_without_names_the_number_must_stay() -> None:

@@ -43,6 +43,8 @@ class Traits:
     :param snapshots_at_rest: the same of a snapshot of the state outside of a batch.
     :param flush_settings: session settings, as pairs, for batches with a max watermark.
     :param offset_log: newest format of entries in `offsets/` that it reads.
+    :param forgets_names: unless asked for format 2 of the offset log, it writes format 1, which lacks the
+        names of sources.
     :param commit_log: newest format of entries in `commits/` that it reads.
     :param java: oldest Java that it runs on.
     """
@@ -59,6 +61,7 @@ class Traits:
     snapshots_at_rest: bool = False
     flush_settings: tuple[tuple[str, str], ...] = ()
     offset_log: int = 1
+    forgets_names: bool = False
     commit_log: int = 2
     java: int = 17
 
@@ -84,9 +87,10 @@ _4_1 = replace(
     stateful=f"{_STREAMING}.operators.stateful",
     snapshots_at_rest=True,  # before, a store forgets its version after each batch (`RocksDB.rollback`)
 )
-_4_2 = replace(_4_1, offset_log=2, commit_log=3)
+_4_2 = replace(_4_1, offset_log=2, commit_log=3, forgets_names=True)
+_4_3 = replace(_4_2, forgets_names=False)
 
-BY_VERSION = {"3.5": _3_5, "4.0": _4_0, "4.1": _4_1, "4.2": _4_2, "4.3": _4_2}
+BY_VERSION = {"3.5": _3_5, "4.0": _4_0, "4.1": _4_1, "4.2": _4_2, "4.3": _4_3}
 
 
 def line(version: str) -> str:

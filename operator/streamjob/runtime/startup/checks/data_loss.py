@@ -40,7 +40,12 @@ class SourceGone(StreamJobError):
 
 
 def refuse_gone(
-    directory: CheckpointDir, sources: Sequence[Source], jvm: Any, *, reads: bool = True
+    directory: CheckpointDir,
+    sources: Sequence[Source],
+    jvm: Any,
+    *,
+    reads: bool = True,
+    later: CheckpointDir | None = None,
 ) -> list[Problem]:
     """Check that the input of the next batch exists.
 
@@ -49,31 +54,34 @@ def refuse_gone(
 
     :param sources: those of the plan, in its order, which have been found to be those of the offset log.
     :param reads: the query is going to read new data; otherwise only an uncommitted batch is checked.
+    :param later: the checkpoint directory in which a query has read on from here, if this one begins with a
+        copy. Files that it has read since then may be gone: `cleanSource` deletes or archives them.
     :returns: warnings about data loss that the script allows.
     :raises SourceGone: input of the next batch is lost.
     """
-    planned, committed = directory.latest_offset(), directory.latest_commit()
-    if planned is None:
+    if directory.latest_offset() == directory.latest_commit() and not reads:
         return []
-    if planned == committed and not reads:
-        return []
-    entries = directory.last_entries()
-    assert entries is not None
-    latest, before = entries
-    start: Offsets = before.offsets if before is not None else {}
-    end: Offsets = latest.offsets
-    if planned == committed:
-        start, end = recovered(latest, before), {}
+    start, end = _positions(directory)
     warnings = []
     for key, source in by_key(sources).items():
         if source.kind == "files":
-            warnings += _files(directory, key, source, start.get(key))
+            warnings += _files(directory, key, source, start.get(key), later if reads else None)
         elif source.kind == "Kafka":
             pending = kafka_positions(end.get(key))
             warnings += _kafka(
                 directory, source, {**pending, **kafka_positions(start.get(key))}, pending, jvm
             )
     return warnings
+
+
+def _positions(directory: CheckpointDir) -> tuple[Offsets, Offsets]:
+    """From where the next batch reads, and up to where it reads if it is planned already."""
+    if (entries := directory.last_entries()) is None:
+        return {}, {}
+    latest, before = entries
+    if directory.latest_offset() == directory.latest_commit():
+        return recovered(latest, before), {}
+    return before.offsets if before is not None else {}, latest.offsets
 
 
 def _kafka(
@@ -120,22 +128,40 @@ def _lost(
     return None
 
 
-def _files(directory: CheckpointDir, key: str, source: Source, position: str | None) -> list[Problem]:
+def _files(
+    directory: CheckpointDir, key: str, source: Source, position: str | None, later: CheckpointDir | None
+) -> list[Problem]:
     """Check the files that a source's log lists and that no committed batch has read.
 
-    They belong to the planned batch, or were listed by another query that ran on from this directory.
+    They belong to the planned batch, or were read by another query that ran on from this directory.
     """
     session = directory.files.spark.conf.get(IGNORE_MISSING, "false") == "true"
-    paths = [unquote(path) for path in files_ahead(directory, key, position)]
+    listed = files_ahead(directory, key, position)
+    since = [path for path in _read_since(later, key, position) if path not in listed]
+    paths = [unquote(path) for path in (*listed, *since)]
     there = each(directory.files.exists, paths, THREADS)
     lost = [path for path, found in zip(paths, there, strict=True) if not found]
+    by = f", {len(since)} of them in {later.uri}" if since and later else ""
+    cleans = source.options.get("cleansource", "off").lower()
+    archive = source.options.get("sourcearchivedir", "its archive")
+    back = f"Put them back from {archive}" if cleans == "archive" else "Put them back"
     return _refuse_or_tell(
-        f"{directory.uri} continues with {len(paths)} files that Spark has listed, and of these "
-        f"{len(lost)} are gone: {_named(lost)}",
+        f"{directory.uri} continues with {len(paths)} files that Spark has listed{by}, and {len(lost)} are "
+        f"gone: {_named(lost)}" + (f" (cleanSource is {cleans})" if cleans != "off" else ""),
         lost,
         allowed=source.flag("ignoremissingfiles", default=session),
-        how=f"Put them back, or continue without them: set {IGNORE_MISSING} to true in <spark-conf>",
+        how=f"{back}, or continue without them: set {IGNORE_MISSING} to true in <spark-conf>",
     )
+
+
+def _read_since(later: CheckpointDir | None, key: str, position: str | None) -> list[str]:
+    if later is None:
+        return []
+    try:
+        return files_ahead(later, key, position)
+    except StreamJobError as e:  # another job's, which this one need not be able to read
+        log.warning("%s does not say which files were read since: %s", later.uri, e.message)
+        return []
 
 
 def _refuse_or_tell(message: str, lost: Sequence[str], *, allowed: bool, how: str) -> list[Problem]:

@@ -16,13 +16,14 @@ from ...query.edges import Channel
 from ...query.endpoints import NotedEnds
 from ...spark.checkpoint_dir import CheckpointDir
 from ...spark.engine import Engine
-from ...spark.offset_log import recovered
+from ...spark.offset_log import FORMAT, recovered
 from ...spark.sources.plan_sources import Source, sources_of
 from ...spark.stream_writer import Written
 from ..restore_point import RestorePoint
 from .data_loss import refuse_gone
 from .dry_run import refuse_changed
 from .pinned_settings import tell_pinned
+from .source_names import refuse_forgotten_names
 
 log = logging.getLogger("streamjob")
 
@@ -36,6 +37,7 @@ class Going:
     :param sink: where the query writes, None if that is not known.
     :param upstream: stages that write what the query reads.
     :param is_shard: the query is a shard: its input is a share of its stage's input.
+    :param later: as `refuse_gone`.
     """
 
     point: RestorePoint
@@ -46,6 +48,7 @@ class Going:
     sink: Channel | None
     upstream: Collection[str]
     is_shard: bool
+    later: CheckpointDir | None = None
 
     @property
     def sources(self) -> list[Source] | None:
@@ -86,11 +89,16 @@ class Going:
         :returns: warnings for the user.
         :raises QueryChanged: the query is not the one that wrote the checkpoint.
         :raises SourceGone: input that the query reads next is lost.
+        :raises SourceNamesForgotten: the offset log of a new query would not have its sources' names.
         """
+        if self.engine.internals.traits.forgets_names and self.directory.latest_offset() is None:
+            asked = self.directory.files.spark.conf.get(FORMAT, None)
+            refuse_forgotten_names(self.sources or (), asked)
         fed = None if self.is_shard else self._moved_along
         internals = None if fits else self.engine.internals
         warnings = refuse_changed(self.writer, self.written.mode, self.directory, internals, fed=fed)
-        warnings += refuse_gone(self.directory, self.sources or (), self.engine.jvm, reads=reads)
+        sources, later = self.sources or (), self.later
+        warnings += refuse_gone(self.directory, sources, self.engine.jvm, reads=reads, later=later)
         return warnings + tell_pinned(self.directory)
 
     @property

@@ -8,10 +8,12 @@ that, Spark reads what its own log has a second time, or begins wherever the sou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
-from ...spark.offset_log import OffsetLogEntry, Offsets
+from ....protocol.errors import StreamJobError
+from ...spark.offset_log import FORMAT, OffsetLogEntry, Offsets
 from ...spark.sources.plan_sources import Source
 
 NEW_CHECKPOINT = (
@@ -31,6 +33,10 @@ class Changes:
     removed: tuple[str, ...] = ()
 
 
+class SourceNamesForgotten(StreamJobError):
+    reason: ClassVar[str] = "SourceNamesForgotten"
+
+
 class OtherSources(Exception):
     """The positions do not belong to the query's sources. The message says why, as a clause.
 
@@ -40,6 +46,21 @@ class OtherSources(Exception):
     def __init__(self, why: str, how: str = "") -> None:
         super().__init__(why)
         self.how = how
+
+
+def refuse_forgotten_names(sources: Iterable[Source], format: str | None) -> None:
+    """Refuse names that the offset log of a new query will not have (`Traits.forgets_names`).
+
+    :param format: that the session asks for, None if it asks for none.
+    :raises SourceNamesForgotten: a script with another order of sources would misread the positions.
+    """
+    named = [source.given for source in sources if source.given is not None]
+    if named and format != "2":
+        raise SourceNamesForgotten(
+            f"the script names its sources ({', '.join(named)}), and this Spark would keep their positions "
+            "by number all the same",
+            remedy=f"Set {FORMAT} to 2, or give the sources no names",
+        )
 
 
 def compare(
