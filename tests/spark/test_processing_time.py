@@ -128,7 +128,7 @@ def test_current_timestamp_is_that_of_the_last_batch_that_could_read(
     assert not drained.processing_time
     assert kept_for_the_clock("main", drained) is None
     times: list[Any] = [now for _, now in job.output()]
-    assert int(max(times).timestamp() * 1000) == job.directory.entry(last)[1]["batchTimestampMs"]
+    assert int(max(times).timestamp() * 1000) == job.directory.entry(last).metadata["batchTimestampMs"]
 
 
 def test_r7_a_reader_with_timers_of_processing_time_catches_up_in_a_drain(

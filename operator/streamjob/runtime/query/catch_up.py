@@ -92,15 +92,15 @@ def unknown_end(task: str, upstream: str) -> Problem:
     return Problem("EndOfInputUnknown", message, remedy)
 
 
-def _positions(directory: CheckpointDir) -> list[str]:
+def _positions(directory: CheckpointDir) -> list[str | None]:
     batch = directory.latest_commit()
-    return [] if batch is None else directory.source_offsets(batch)
+    return [] if batch is None else list(directory.source_offsets(batch).values())
 
 
 def _in_order(directory: CheckpointDir) -> bool:
     """Whether the positions are in the order of the query's sources. Format 2 has them by name."""
     batch = directory.latest_commit()
-    return batch is not None and directory.entry(batch)[0] == "v1"
+    return batch is not None and directory.entry(batch).format == 1
 
 
 def _rows(query: StreamingQuery) -> int:

@@ -41,15 +41,15 @@ def test_r7_a_drain_reads_nothing_and_its_processing_time_is_that_of_the_batch_b
 ) -> None:
     batch = write_max_watermark(directory, None)
     assert batch == 1
-    version, metadata, sources = directory.entry(batch)
-    assert (version, sources) == ("v1", [POSITION])
-    assert metadata == {
+    entry = directory.entry(batch)
+    assert (entry.format, entry.offsets) == (1, {"0": POSITION})
+    assert entry.metadata == {
         "batchWatermarkMs": MAX_WATERMARK_MS,
         "batchTimestampMs": 120_000,
         "conf": {"a": "b"},
     }
     again = plan(directory, batch, MAX_WATERMARKS[1], None)
-    assert directory.entry(again)[1]["batchTimestampMs"] == 120_000
+    assert directory.entry(again).metadata["batchTimestampMs"] == 120_000
 
 
 @pytest.mark.parametrize(
