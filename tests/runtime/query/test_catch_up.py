@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamjob.runtime.query.catch_up import EMPTY_RUNS, CaughtUp, read_all, unknown_end
+from streamjob.runtime.spark.offset_log import OffsetLogEntry, Offsets
 from streamjob.runtime.spark.sources.end_of_input import AVAILABLE_NOW, ONCE, SourceTraits, read_by
 
 
@@ -115,11 +116,11 @@ class Query:
     def latest_commit(self) -> int:
         return 0
 
-    def entry(self, batch: int) -> tuple[str, dict[str, Any], list[str]]:
-        return "v1", {}, self.source_offsets(batch)
+    def entry(self, batch: int) -> OffsetLogEntry:
+        return OffsetLogEntry(1, {}, self.source_offsets(batch))
 
-    def source_offsets(self, batch: int) -> list[str]:
-        return [str(s.at) for s in self.sources]
+    def source_offsets(self, batch: int) -> Offsets:
+        return {str(number): str(s.at) for number, s in enumerate(self.sources)}
 
 
 def caught_up(query: Query, **options: Any) -> CaughtUp:
@@ -261,8 +262,8 @@ def test_row4_positions_by_name_are_compared_as_a_whole() -> None:
     """Which of them belongs to which source is not known."""
 
     class Named(Query):
-        def entry(self, batch: int) -> tuple[str, dict[str, Any], list[str]]:
-            return "v2", {}, self.source_offsets(batch)
+        def entry(self, batch: int) -> OffsetLogEntry:
+            return OffsetLogEntry(2, {}, self.source_offsets(batch))
 
     query = Named([Source(KINDS["python"], 7, portion=2), Source(KINDS["kafka"], 5)], limit=10)
     assert caught_up(query) is CaughtUp.ALL
