@@ -35,7 +35,7 @@ class BatchInterrupted(StreamJobError):
 class BatchLeft(StreamJobError):
     """The function called sys.exit(), or raised KeyboardInterrupt.
 
-    py4j would end its thread without an answer, and Spark would call the function a second time.
+    py4j would end its thread without an answer, and Spark would know no more than "Received empty command".
     """
 
     reason = "BatchLeft"
