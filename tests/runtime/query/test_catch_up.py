@@ -221,6 +221,12 @@ def test_row1_available_now_beside_a_source_without_it_is_a_single_batch() -> No
     assert ([s.at for s in query.sources], query.proves(pending=True)) == ([3, 3], [False, False])
 
 
+def test_row1_a_source_in_python_that_takes_part_reads_one_portion_beside_one_that_does_not() -> None:
+    query = Query([Source(KINDS["python, takes part"], 9, portion=2), Source(KINDS["rate"], 9)])
+    query.run(availableNow=True)
+    assert ([s.at for s in query.sources], query.proves()) == ([2, 9], [False, True])
+
+
 def test_row4_a_position_that_moves_by_itself_is_not_an_end() -> None:
     query = Query([Source(KINDS["python"], 0, clock=True)], limit=2 * EMPTY_RUNS)
     assert caught_up(query) is CaughtUp.UNKNOWN
