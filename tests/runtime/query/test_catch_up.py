@@ -271,8 +271,8 @@ def test_row4_positions_by_name_are_compared_as_a_whole() -> None:
         def entry(self, batch: int) -> OffsetLogEntry:
             return OffsetLogEntry(2, {}, self.source_offsets(batch))
 
-        def source_offsets(self, batch: int) -> list[str]:
-            return super().source_offsets(batch)[::-1]
+        def source_offsets(self, batch: int) -> Offsets:
+            return {f"n{9 - int(n)}": at for n, at in reversed(super().source_offsets(batch).items())}
 
     query = Named([Source(KINDS["python"], 7, portion=2), Source(KINDS["kafka"], 5)], limit=10)
     assert caught_up(query) is CaughtUp.ALL
