@@ -272,7 +272,7 @@ def test_row4_positions_by_name_are_compared_as_a_whole() -> None:
             return OffsetLogEntry(2, {}, self.source_offsets(batch))
 
         def source_offsets(self, batch: int) -> Offsets:
-            return {f"n{9 - int(n)}": at for n, at in reversed(super().source_offsets(batch).items())}
+            return {f"n{9 - int(n)}": at for n, at in [*super().source_offsets(batch).items()][::-1]}
 
     query = Named([Source(KINDS["python"], 7, portion=2), Source(KINDS["kafka"], 5)], limit=10)
     assert caught_up(query) is CaughtUp.ALL
