@@ -16,9 +16,8 @@ home = sys.argv[1]
 spark = SparkSession.builder.getOrCreate()
 
 
-def read(folder: str) -> DataFrame:
-    source = spark.readStream.schema("t timestamp, k string").option("maxFilesPerTrigger", 1)
-    return source.json(f"{home}/{folder}")
+def read(folder: str, **options: Any) -> DataFrame:
+    return spark.readStream.schema("t timestamp, k string").options(**options).json(f"{home}/{folder}")
 
 
 def write(frame: DataFrame, name: str, **trigger: Any) -> StreamingQuery:
@@ -30,5 +29,5 @@ cleaned = read("clean").withWatermark("t", "10 minutes")
 counted = cleaned.groupBy(F.window("t", "5 minutes"), "k").agg(F.count("*").alias("n"))
 write(counted, "totals", processingTime="1 hour")
 write(read("old"), "backfill", availableNow=True).awaitTermination()
-write(read("in"), "clean", processingTime="200 milliseconds")
+write(read("in", maxFilesPerTrigger=1), "clean", processingTime="200 milliseconds")
 spark.streams.awaitAnyTermination()
