@@ -192,11 +192,11 @@ def wrong(source: Source, out: Path, *, everything: bool) -> list[str]:
     """What is in the output, against what is in the source."""
     problems = []
     found: list[int] = []
-    for row in committed(out):
-        misplaced = [i for i in row["ids"] if not 0 <= START + i * STEP - row["start"] < WINDOW]
+    for start, ids in committed(out):
+        misplaced = [i for i in ids if not 0 <= START + i * STEP - start < WINDOW]
         if misplaced:
-            problems.append(f"window {row['start']} has rows of another: {misplaced}")
-        found += row["ids"]
+            problems.append(f"window {start} has rows of another: {misplaced}")
+        found += ids
     twice = sorted({i for i in found if found.count(i) > 1})
     if twice:
         problems.append(f"twice: {twice}")
@@ -215,11 +215,11 @@ def wrong(source: Source, out: Path, *, everything: bool) -> list[str]:
     return problems
 
 
-def committed(out: Path) -> list[dict[str, list[int]]]:
-    """The rows of the files that the sink's log names."""
-    log = out / "_spark_metadata"
+def committed(out: Path) -> list[tuple[int, list[int]]]:
+    """The windows in the files that the sink's log names: start and ids."""
     names: set[str] = set()
-    for entry in log.glob("[!.]*"):
+    for entry in (out / "_spark_metadata").glob("[!.]*"):
         lines = [json.loads(line) for line in entry.read_text().splitlines()[1:]]
         names |= {Path(line["path"].removeprefix("file:")).name for line in lines}
-    return [json.loads(line) for name in sorted(names) for line in (out / name).read_text().splitlines()]
+    rows = [json.loads(line) for name in sorted(names) for line in (out / name).read_text().splitlines()]
+    return [(row["start"], row["ids"]) for row in rows]

@@ -86,7 +86,7 @@ class Source:
         if self.form == "kafka":
             conf["spark.jars"] = CONNECTORS
         elif self.form in formats():
-            conf["spark.jars"] = jars((self.form,))
+            conf["spark.jars"] = jars()
         if self.form == "delta":
             conf["spark.sql.extensions"] = "io.delta.sql.DeltaSparkSessionExtension"
             conf["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
