@@ -169,6 +169,15 @@ NEVER = {
             print("printed")
             while True: time.sleep(0.01)
         """,
+    "a child process that Python joins at exit, behind the handlers of the script": """
+        import multiprocessing, os
+        def child(parent):
+            while os.getppid() == parent: time.sleep(0.05)
+        multiprocessing.Process(target=child, args=(os.getpid(),)).start()
+        ready()
+        print("printed")
+        await_termination()
+        """,
     "a handler at exit without end": """
         import atexit
         ready()

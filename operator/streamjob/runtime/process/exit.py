@@ -49,7 +49,6 @@ class Exit:
         self._main_thread = ScriptsMainThread(signals)
         self._script_runs = False
         self._left = threading.Event()
-        self._gone = threading.Event()
         self._process = os.getpid()
         self._ending = threading.Lock()
         self._alone_since: float | None = None  # nothing but the script is left
@@ -115,9 +114,11 @@ class Exit:
         """End a script that runs on for too long: its job was asked to end and its queries have ended, or the
         JVM has died.
 
-        Runs in a thread of its own. Returns when the process is about to exit.
+        Runs in a thread of its own, as long as the process does: what a library has registered with `atexit`
+        before ours comes after that (`multiprocessing` waits for child processes there).
         """
-        while not self._gone.wait(LOOK):
+        while True:
+            time.sleep(LOOK)
             try:
                 self._watch(time.monotonic())
             except Exception as e:  # without this thread nothing has a limit any more
@@ -226,7 +227,6 @@ class Exit:
         finally:
             script.flush()
             self._signals.ignore()
-            self._gone.set()
 
     def _tell_listeners(self, limit: float) -> None:
         """Let the script's listeners hear of everything. A request to end the job may leave less time
