@@ -63,6 +63,7 @@ def tell_pinned(directory: CheckpointDir) -> list[Problem]:
     if not (found := in_vain(pinned, asked, has_state=directory.has_state())):
         return []
     text = f"{directory.uri} keeps settings of its first batch: {'; '.join(map(str, found))}"
-    log.warning("%s", text)
     back = ", ".join(f"{p.key}={p.value}" for p in found)
-    return [Problem(SETTING_PINNED, text, f"Set {back}, or let the query begin in a new checkpoint")]
+    remedy = f"Set {back}, or let the query begin in a new checkpoint"
+    log.warning("%s: %s. %s", SETTING_PINNED, text, remedy)
+    return [Problem(SETTING_PINNED, text, remedy)]

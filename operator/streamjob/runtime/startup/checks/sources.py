@@ -113,7 +113,7 @@ def _told(directory: CheckpointDir, changes: Changes, positions: Offsets) -> lis
             "rollback"
         )
     for text in found:
-        log.warning("%s: %s", directory.uri, text)
+        log.warning("SourcesChanged: %s: %s", directory.uri, text)
     remedy = "Nothing has to be done if that is meant. Keep a savepoint from before, to be able to go back"
     return [Problem("SourcesChanged", f"{directory.uri}: {text}", remedy) for text in found]
 
@@ -218,5 +218,5 @@ def _both(was: str, now: str) -> str:
 def _warning(
     directory: CheckpointDir, problem: str, remedy: str = "Nothing has to be done if that is meant"
 ) -> Problem:
-    log.warning("%s: %s", directory.uri, problem)
+    log.warning("SourceMoved: %s: %s. %s", directory.uri, problem, remedy)
     return Problem("SourceMoved", f"{directory.uri}: {problem}", remedy)
