@@ -142,10 +142,14 @@ class RandomJob:
             self.mail.append(answer)
 
     def check_that_nothing_is_left(self, task: str) -> None:
-        """A run that ended by itself is flushed when it has read all of its own sources."""
-        actor, ended = self.world.actors[task], self.c.tasks[task]
+        """A run that ended by itself is flushed when it has read all of its own sources.
+
+        A drain ends a run of `availableNow` where it is, also one that waits for the script. What its sources
+        hold by then is not the job's any more, as of any other query.
+        """
+        actor, run = self.world.actors[task], self.watcher.runs[task]
         own = self.world.shapes[parse_task_id(task)[0]].own and not actor.flushed
-        if own and ended.exhausted:
+        if own and run.by_itself:
             assert not actor.left, f"{task} is flushed with something left"
 
     def deliver(self, which: int) -> None:

@@ -21,7 +21,8 @@ class Run:
 
     :param own: it reads sources of its own; `own_over`: they have ended; `rest`: and what they hold is still
         to be processed.
-    :param exhausted: it has ended by itself, and had taken all there was.
+    :param exhausted: it has ended by itself, and had taken all there was; or a drain has let it go.
+    :param by_itself: the former.
     :param late: what has started upstream of it since a drain has flushed it. It is flagged all the same.
     """
 
@@ -31,6 +32,7 @@ class Run:
     own_over: bool = False
     rest: bool = False
     exhausted: bool = False
+    by_itself: bool = False
     drained_before: bool = False
     new: bool = False
     emits: bool = True
@@ -259,7 +261,7 @@ class Watcher:
         run = self.runs[task]
         if run.runs and not run.asked and run.why is None:
             if exhausted:
-                run.exhausted = run.own_over = True
+                run.exhausted = run.by_itself = run.own_over = True
                 run.rest = rest
             missed = self.request == "drain" and self._script_is_missed(run.stage)
             if not exhausted:
@@ -464,7 +466,7 @@ class Watcher:
             run.stage, run.commits, run.own, own_over=True, exhausted=True, why="drain", rest=run.rest
         )
         flush.input_over = self.request is None
-        flush.drained_before = run.drained_before
+        flush.drained_before, flush.by_itself = run.drained_before, run.by_itself
         self.runs[task] = flush
         for seen in self.seen.values():
             seen.aborted = seen.aborted or not seen.durable  # it has the task where it is no longer
