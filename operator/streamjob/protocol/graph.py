@@ -4,8 +4,8 @@ The graph grows while the script starts its queries. An edge leads from stage to
 of the one with every task of the other. A stage names its upstream when it starts. A named stage may start
 later or never; until then it is not part of the graph, unless it is expected.
 
-An edge that only the restored checkpoint has is *assumed*: its reader has started and its writer has not. It
-counts until the writer starts, and then shows whether it is still there.
+An edge that only the restored checkpoint has is *assumed*: its reader has started, and nothing has shown yet
+whether it is still there. It gives way to an edge that would close a circle with it.
 """
 
 from __future__ import annotations
@@ -119,29 +119,40 @@ class Graph:
         return edges
 
     def assume(self, uid: str, upstream: Iterable[str]) -> list[tuple[Stage, Stage]]:
-        """The stage, which starts, has read from these in an earlier epoch. None of them has started.
+        """The stage, which has started, has read from these in an earlier epoch. Those that it reads from
+        already, and those of which an edge would close a circle, change nothing.
 
         :returns: as `connect`.
         """
-        stage = self.stages[uid]
-        fresh = [u for u in upstream if u not in stage.named and not self._path(uid, u)]
-        edges = self.connect(uid, fresh)
-        self.assumed |= {(u, uid) for u in fresh}
+        edges: list[tuple[Stage, Stage]] = []
+        for u in upstream:
+            if u not in self.stages[uid].named and not self._path(uid, u, assumed=True):
+                edges += self.connect(uid, [u])
+                self.assumed.add((u, uid))
         return edges
 
-    def drop_assumed(self, uid: str) -> list[tuple[Stage, Stage]]:
-        """The stage starts, and has told by now who reads from it. Drop the other assumed edges.
+    def drop_assumed(self) -> list[tuple[Stage, Stage]]:
+        """Drop the assumed edges of which both ends have started.
 
         :returns: the edges that no longer exist, as (upstream, downstream).
         """
-        gone = [(writer, reader) for writer, reader in self.assumed if writer == uid]
+        return self._drop((u, r) for u, r in self.assumed if u in self.stages and self.stages[u].tasks)
+
+    def break_circles(self) -> list[tuple[Stage, Stage]]:
+        """Drop the assumed edges that close a circle. As `drop_assumed`."""
+        gone: list[tuple[Stage, Stage]] = []
+        for writer, reader in sorted(self.assumed):
+            if self._path(reader, writer, assumed=True):
+                gone += self._drop([(writer, reader)])
+        return gone
+
+    def _drop(self, edges: Iterable[tuple[str, str]]) -> list[tuple[Stage, Stage]]:
+        gone = sorted(edges)
         self.assumed.difference_update(gone)
         for writer, reader in gone:
             del self.stages[reader].named[writer]
             del self.readers[writer][reader]
-        return [
-            (self.stages[writer], self.stages[reader]) for writer, reader in gone if writer in self.stages
-        ]
+        return [(self.stages[w], self.stages[r]) for w, r in gone if w in self.stages]
 
     def upstream(self, uid: str) -> list[Stage]:
         """The stages that this stage reads from, as far as they are known."""
@@ -198,8 +209,11 @@ class Graph:
                 remedy="Let one of them read from something that no stage of this job writes",
             )
 
-    def _path(self, start: str, goal: str) -> list[str]:
-        """The stages from `start` downstream to `goal`, both included; empty if there is no path."""
+    def _path(self, start: str, goal: str, *, assumed: bool = False) -> list[str]:
+        """The stages from `start` downstream to `goal`, both included; empty if there is no path.
+
+        :param assumed: along assumed edges as well.
+        """
         if start == goal:
             return [start]
         if goal not in self.stages or not self.stages[goal].named:
@@ -209,7 +223,7 @@ class Graph:
         while todo:
             uid = todo.pop()
             for reader in self.readers.get(uid, ()):
-                if reader not in came_from and (uid, reader) not in self.assumed:
+                if reader not in came_from and (assumed or (uid, reader) not in self.assumed):
                     came_from[reader] = uid
                     todo.append(reader)
         if goal not in came_from:

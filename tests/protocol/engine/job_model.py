@@ -132,6 +132,8 @@ class World:
         self.dead: set[int] = set()  # aborted checkpoints hold back nobody
         self.epoch: set[str] = set()  # tasks that have started, or were told as finished
         self.recorded_upstream: Callable[[str], tuple[str, ...]] = lambda uid: ()  # as the engine knows it
+        self.recorded: set[tuple[str, str]] = set()  # the edges of the restored checkpoint, (writer, reader)
+        self.drains: Callable[[], bool] = lambda: False
         self.excused: set[tuple[str, str]] = set()  # (reader, writer), of which the driver has warned
 
     def upstream(self, task: str) -> list[str]:
@@ -142,8 +144,14 @@ class World:
         return self.index[max(self.index)][0] if self.index else None
 
     def known(self, task: str) -> tuple[str, ...]:
-        """The tasks upstream of it: those that its query shows, and those that the engine knows."""
-        shown = self.shapes[parse_task_id(task)[0]].upstream
+        """The tasks upstream of it: those that its query shows, those that the engine knows, and in a drain
+        those of the restored checkpoint.
+        """
+        uid = parse_task_id(task)[0]
+        shown = [
+            *self.shapes[uid].upstream,
+            *(w for w, r in sorted(self.recorded) if r == uid and self.drains()),
+        ]
         return tuple(dict.fromkeys([*self.upstream(task), *(t for u in shown for t in self.names[u])]))
 
     # --- data -----------------------------------------------------------------------------------------------

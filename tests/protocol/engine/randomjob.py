@@ -76,7 +76,8 @@ class RandomJob:
         self.c = self.module.Coordinator(
             first, self.settings, expected, fresh=True, edges=edges
         )  # what is over is not resumed
-        self.world.recorded_upstream = self.c.upstream
+        self.world.recorded_upstream, self.world.recorded = self.c.upstream, set(edges)
+        self.world.drains = lambda: self.c.request is DRAIN
         self.watcher = Watcher(expected, edges)
         self.restored = {
             task_id(s.uid, t.index, len(s.tasks)): t.batch
@@ -381,12 +382,10 @@ class RandomJob:
 
     def settle(self) -> None:
         """Everything is carried out and answered, and nothing is lost any more: then nobody waits in vain."""
+        self.start_all_shards()
         self.take_up()
         for _ in range(300):
-            for task in [t for t in self.to_start if self.partly_started(parse_task_id(t)[0])]:
-                if self.script_acts:  # it has declared how many there are, and starts them in one go
-                    self.to_start.remove(task)
-                    self.start(task)
+            self.start_all_shards()
             while self.lanes or self.mail:
                 self.round()
             before = self.states()
@@ -401,6 +400,13 @@ class RandomJob:
             raise AssertionError("it continues for ever")
         self.watcher.nobody_waits_in_vain(self.c.terminated)
         self.awaited_in_vain()
+
+    def start_all_shards(self) -> None:
+        """The script has declared how many there are, and starts them in one go: it waits for none before."""
+        for task in [t for t in self.to_start if self.partly_started(parse_task_id(t)[0])]:
+            if self.script_acts:
+                self.to_start.remove(task)
+                self.start(task)
 
     def awaited_in_vain(self) -> None:
         """The script waits for a reader of what has exhausted its input, and of nothing else."""

@@ -101,7 +101,8 @@ class Watcher:
         self.expected = set(expected)
         self.recorded = set(expected)  # those of them that the restored checkpoint has
         self.edges = set(edges)  # of the restored checkpoint, as (writer, reader)
-        self.assumed: set[tuple[str, str]] = set()  # those of them whose writer has not started
+        self.assumed: set[tuple[str, str]] = set()  # those of them that the script has not shown
+        self.unconfirmed: set[tuple[str, str]] = set()  # nor when it waited: they count again in a drain
         self.waited = False  # the script has waited for what it had started
         self.declared: set[str] = set()  # shards that have not started
         self.started: set[str] = set()  # stages
@@ -178,14 +179,11 @@ class Watcher:
     def _joins(self, task: str, upstream: Iterable[str]) -> None:
         stage = stage_of(task)
         self._reads(stage, upstream)
-        for writer, reader in [e for e in self.assumed if e[0] == stage]:
-            self.assumed.discard((writer, reader))
-            self.upstream[reader].discard(writer)
         self.expected.discard(task)
         self.recorded.discard(task)
         for writer, reader in [e for e in self.edges if e[1] == stage]:
             self.edges.discard((writer, reader))
-            if writer not in self.started | self.upstream[stage]:
+            if writer not in self.upstream[stage]:
                 self.assumed.add((writer, reader))
                 self.upstream[stage].add(writer)
         self.declared.discard(task)
@@ -217,10 +215,12 @@ class Watcher:
         self.named.discard(uid)
 
     def _take_edge_declared(self, uid: str, upstream: str, own_sources: bool = False) -> None:
-        if upstream not in self.upstream.setdefault(uid, set()):
+        known = upstream in self.upstream.setdefault(uid, set())
+        if not known or (upstream, uid) in self.assumed:
             self._reads(uid, (upstream,))
             for run in self._of(uid):
                 run.own = own_sources
+        if not known:
             self._disown()
 
     def _take_termination_announced(self) -> None:
@@ -231,6 +231,11 @@ class Watcher:
         if self.request is None and not self.ended:
             self.request, self.requested_at = request.mode.value.lower(), self.now
             self.cut_short = self.request == "stop" and not self.script_ended
+            for writer, reader in self.unconfirmed if self.request == "drain" else ():
+                over = [r.drained_before or (r.why == "drain" and not r.failed) for r in self._of(reader)]
+                if not all(over) and writer not in self.upstream[reader]:
+                    self.upstream[reader].add(writer)
+                    self.assumed.add((writer, reader))
             self._disown()
 
     def _take_savepoint_requested(self, request_id: str, savepoint: str) -> None:
@@ -248,6 +253,11 @@ class Watcher:
         self.declared.clear()
         self.named.clear()
         self.waited = True
+        for writer, reader in list(self.assumed) if self.request is None and not self.canceled else ():
+            if writer in self.started:
+                self.assumed.discard((writer, reader))
+                self.upstream[reader].discard(writer)
+                self.unconfirmed.add((writer, reader))
 
     def _take_script_ended(self, left: Iterable[str] = ()) -> None:
         self.script_ended = True
@@ -406,6 +416,7 @@ class Watcher:
             for r in self.after(run.stage)
             if r.drained_before or (r.why == "drain" and (r.finished or not r.failed))
         ]
+        flushed = [r for r in flushed if not (r.input_over and (run.stage, r.stage) in self.assumed)]
         emits = run.emits and not run.drained_before
         return [r for r in flushed if (emits if r.drained_before else not run.new)]
 

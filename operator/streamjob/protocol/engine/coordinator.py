@@ -114,7 +114,8 @@ class Coordinator(CheckpointEvents):
             case ev.TaskFailed(task):
                 return self._task_failed(task)
             case ev.AllStarted(none, left):
-                effects = self._job.expect_no_more(left, none=none)
+                effects = self._drop_assumed() + self._job.expect_no_more(left, none=none)
+                effects += self._job.begin_freed()
                 return effects + self._checkpoints.trigger() + self._terminated()
             case ev.ScriptBlocked():
                 return self._script_blocked()
@@ -168,9 +169,8 @@ class Coordinator(CheckpointEvents):
         return self._job.graph.connected(uid)
 
     def upstream(self, uid: str) -> tuple[str, ...]:
-        """The uids of the stages that this one reads from, started or not."""
-        stage = self._job.graph.stages.get(uid)
-        return tuple(stage.named) if stage else ()
+        """The uids of the stages that this one reads from, as far as one knows, started or not."""
+        return self._job.upstream(uid)
 
     def downstream_first(self) -> list[str]:
         """The uids of all stages, each after the stages that read from it."""
@@ -201,7 +201,7 @@ class Coordinator(CheckpointEvents):
         entered = Task(
             commits=start.commits, own_sources=own, drained_before=drained, new=start.new, emits=start.emits
         )
-        freed = self._job.put(task, entered, named)
+        self._job.put(task, entered, named)
         self._job.fresh = True
         if self.canceled:
             return [Cancel(name) for name in self._job.cancel()]
@@ -209,8 +209,7 @@ class Coordinator(CheckpointEvents):
         effects = self._checkpoints.abort_all(f"task {task} started", again=True)
         if drained:
             self.tasks[task].own_ended = True
-        for name in (task, *freed):
-            effects += self._job.begin_if_due(name)
+        effects += self._job.begin_if_due(task) + self._job.begin_freed()
         return effects + self._checkpoints.trigger()
 
     def _stage_expected(self, uid: str, parallelism: int) -> list[Effect]:
@@ -225,7 +224,11 @@ class Coordinator(CheckpointEvents):
         effects = self._checkpoints.abort_all(f"stage {uid} reads from {upstream}", again=True)
         for task in self._job.graph.stages[uid].tasks:
             effects += self._job.begin_if_due(task)
-        return effects + self._checkpoints.trigger()
+        return effects + self._job.begin_freed() + self._checkpoints.trigger()
+
+    def _drop_assumed(self) -> list[Effect]:
+        dropped = not self.canceled and self._job.drop_assumed()
+        return self._checkpoints.abort_all("stages are not connected", again=True) if dropped else []
 
     def _task_restored_finished(self, task: str, upstream: Iterable[str], batch: int | None) -> list[Effect]:
         if task in self.tasks or self.canceled:
@@ -242,11 +245,11 @@ class Coordinator(CheckpointEvents):
     def _script_ended(self, left: Iterable[str]) -> list[Effect]:
         job = self._job
         job.script_ended = True
-        effects: list[Effect] = []
+        effects: list[Effect] = self._drop_assumed()
         absent = job.forget_expected()
         job.continue_elsewhere(left)
         if job.requested is not Scenario.STOP and not self.canceled:
-            effects += [*job.flush_exhausted(), *job.begin_all_due()]
+            effects += [*job.flush_exhausted(), *job.begin_all_due(), *job.begin_freed()]
         effects += [effect for uid in absent for effect in job.end_of_stage(uid)]
         return effects + self._checkpoints.trigger() + self._terminated()
 
@@ -335,6 +338,8 @@ class Coordinator(CheckpointEvents):
             self._job.fresh = self._job.cut_short = True
         effects: list[Effect] = self._checkpoints.requested(request)
         if request.mode is Mode.DRAIN:
+            if self._job.assume_again():
+                effects += self._checkpoints.abort_all("the job drains along all known edges", again=True)
             effects += self._job.flush_exhausted()
         return effects + self._job.begin_all_due() + self._checkpoints.trigger() + self._terminated()
 

@@ -37,7 +37,12 @@ class Roster:
 
     :param expected: tasks of the restored checkpoint, or declared ones, that have not started yet.
     :param recorded: those of the restored checkpoint among them.
-    :param read_before: from which stages one has read in the epoch of the restored checkpoint.
+    :param read_before: from which stages one has read in the epoch of the restored checkpoint. Assumed when
+        the reader starts.
+    :param unconfirmed: edges of the restored checkpoint, as `read_before`, that the script has not shown when
+        it waited for its queries. A drain counts them again: a declaration or the first write of a
+        foreachBatch function may still show them.
+    :param freed: tasks that may wait for each other no longer, because an edge between them was dropped.
     :param begins: the script may still be starting what was restored: it has not waited for its queries yet.
     :param declared: the declared ones among them, by stage.
     :param requested: how the job is asked to end, None if it is not.
@@ -55,6 +60,8 @@ class Roster:
     expected: dict[str, None] = field(default_factory=dict)
     recorded: set[str] = field(default_factory=set)
     read_before: dict[str, list[str]] = field(default_factory=dict)
+    unconfirmed: dict[str, list[str]] = field(default_factory=dict)
+    freed: list[str] = field(default_factory=list)
     begins: bool = True
     declared: dict[str, set[str]] = field(default_factory=dict)
     requested: Scenario | None = None
@@ -109,31 +116,25 @@ class Roster:
 
     # --- tasks join -----------------------------------------------------------------------------------------
 
-    def put(self, name: str, task: Task, upstream: Iterable[str]) -> list[str]:
+    def put(self, name: str, task: Task, upstream: Iterable[str]) -> None:
         """Add a task, or let it take the place of its earlier run.
 
-        :returns: the tasks that no longer read from it, although they did in an earlier epoch.
         :raises GraphCycle: see `Graph.add`.
         """
         uid, _ = parse_task_id(name)
         known = self.graph.stages[uid].named if uid in self.graph.stages else {}
-        fresh = [u for u in upstream if u not in known]
+        fresh = [u for u in upstream if u not in known or (u, uid) in self.graph.assumed]
         self.counters.connect(self.graph.add(name, fresh))
+        self._drop(self.graph.break_circles())
         self._await(fresh)
         self._arrives(uid)
         before = self.tasks[name].counters() if name in self.tasks else NOTHING
         if name in self.expected:
             self._expects_no_more(uid, name)
             before = EXPECTED
-        gone = self.graph.drop_assumed(uid)
-        self.counters.disconnect(gone)
         self.tasks[name] = task
         self.counters.change(parse_task_id(name)[0], before, task.counters())
-        self.counters.connect(self.graph.assume(uid, self._not_started(self.read_before.pop(uid, ()))))
-        return [name for _, reader in gone for name in reader.tasks]
-
-    def _not_started(self, uids: Iterable[str]) -> list[str]:
-        return [u for u in uids if u not in self.graph.stages or not self.graph.stages[u].tasks]
+        self.counters.connect(self.graph.assume(uid, self.read_before.pop(uid, ())))
 
     def expect(self, uid: str, names: Iterable[str]) -> None:
         """The stage will have these tasks, whatever was expected of it before."""
@@ -206,6 +207,49 @@ class Roster:
 
     # --- edges join -----------------------------------------------------------------------------------------
 
+    def drop_assumed(self) -> bool:
+        """The script waits for its queries, or has ended. What it has started and not shown to be connected
+        is not, as far as one knows, unless the job is asked to end.
+
+        :returns: whether an edge was dropped.
+        """
+        if self.requested is not None:
+            return False
+        gone = self.graph.drop_assumed()
+        for writer, reader in gone:
+            self.unconfirmed.setdefault(reader.uid, []).append(writer.uid)
+        self._drop(gone)
+        return bool(gone)
+
+    def assume_again(self) -> bool:
+        """The job drains.
+
+        :returns: whether there are edges that did not count before.
+        """
+        edges = [e for uid in list(self.unconfirmed) for e in self.graph.assume(uid, self._unconfirmed(uid))]
+        self.unconfirmed.clear()
+        self.counters.connect(edges)
+        return bool(edges)
+
+    def _unconfirmed(self, uid: str) -> list[str]:
+        """None of a stage that has been flushed: that it did not wait for them has been decided."""
+        flushed = all(self.tasks[t].drains for t in self.graph.stages[uid].tasks)
+        return [] if flushed else self.unconfirmed.get(uid, [])
+
+    def upstream(self, uid: str) -> tuple[str, ...]:
+        """The uids of the stages that this one reads from, as far as one knows, started or not."""
+        stage = self.graph.stages.get(uid)
+        return tuple(dict.fromkeys([*stage.named, *self._unconfirmed(uid)])) if stage else ()
+
+    def take_freed(self) -> list[str]:
+        """`freed`, which is empty then."""
+        freed, self.freed = self.freed, []
+        return freed
+
+    def _drop(self, gone: list[tuple[Stage, Stage]]) -> None:
+        self.counters.disconnect(gone)
+        self.freed += [name for edge in gone for stage in edge for name in stage.tasks]
+
     def connect(self, uid: str, upstream: str, *, own_sources: bool = False) -> list[tuple[Stage, Stage]]:
         """A stage that has started reads from another one.
 
@@ -215,6 +259,7 @@ class Roster:
         """
         edges = self.graph.connect(uid, [upstream])
         self.counters.connect(edges)
+        self._drop(self.graph.break_circles())
         self._await([upstream])
         for task in self.graph.stages[uid].tasks:
             self.tasks[task].own_sources = own_sources
@@ -231,6 +276,9 @@ class Roster:
         """
         stage = self.graph.stages.get(uid)
         if stage is not None:
+            if (upstream, uid) in self.graph.assumed:
+                self.connect(uid, upstream, own_sources=own_sources)
+                return []
             if upstream in stage.named:
                 return None
             if any(self._too_late_to_read(self.tasks[t], upstream) for t in stage.tasks):
@@ -255,14 +303,21 @@ class Roster:
         tasks = [self.tasks[t] for t in source.tasks] if source else []
         return not all(t.operators_finished or t.drained_before for t in tasks)
 
-    def _flushed(self, uid: str) -> Iterator[tuple[str, Task]]:
+    def _flushed(self, uid: str, *, assumed: bool) -> Iterator[tuple[str, Task]]:
         """The tasks that read from the stage and are being flushed, or were, in this epoch or before.
 
         Each comes after the uid of its stage.
+
+        :param assumed: also those of which only the restored checkpoint knows that they do, unless they were
+            flushed before the drain: that they did not wait for the stage had been decided.
         """
         for reader in self.graph.downstream(uid):
-            if self.counters.of(reader.uid).tasks.draining and (uid, reader.uid) not in self.graph.assumed:
-                yield from ((reader.uid, self.tasks[t]) for t in reader.tasks if self.tasks[t].drains)
+            if not self.counters.of(reader.uid).tasks.draining:
+                continue
+            shown = (uid, reader.uid) not in self.graph.assumed
+            for task in map(self.tasks.__getitem__, reader.tasks):
+                if task.drains and (shown or (assumed and task.scenario is not Scenario.END_OF_INPUT)):
+                    yield reader.uid, task
 
     def misses_the_end(self, name: str) -> bool:
         """Whether what the end of the task brings out would be missed by a stage that was flushed.
@@ -273,7 +328,7 @@ class Roster:
         """
         task = self.tasks[name]
         emits = task.emits and not task.drained_before
-        flushed = self._flushed(parse_task_id(name)[0])
+        flushed = self._flushed(parse_task_id(name)[0], assumed=True)
         return any(emits if t.drained_before else not task.new for _, t in flushed)
 
     def flushed_before_it(self, uid: str, *, new: bool) -> str | None:
@@ -285,7 +340,7 @@ class Roster:
 
         :param new: the stage has no batch.
         """
-        flushed = self._flushed(uid)
+        flushed = self._flushed(uid, assumed=False)
         return next((reader for reader, t in flushed if new or not t.drained_before), None)
 
     def refuse_if_too_late(self, name: str, *, new: bool) -> None:

@@ -47,9 +47,14 @@ class TaskTermination(Closing):
 
     def restored(self, name: str, upstream: Iterable[str], batch: int | None) -> list[Effect]:
         """Add a task that is not started because it has finished: it has sent all its data."""
-        freed = self.put(name, restored_finished(batch), upstream)
-        effects = [effect for reader in freed for effect in self.begin_if_due(reader)]
-        return effects + self.end_of_stage(parse_task_id(name)[0])
+        self.put(name, restored_finished(batch), upstream)
+        return self.begin_freed() + self.end_of_stage(parse_task_id(name)[0])
+
+    def begin_freed(self) -> list[Effect]:
+        """An edge was dropped: what it held up goes on."""
+        freed = dict.fromkeys(self.take_freed())
+        effects = [effect for name in freed for effect in self.begin_if_due(name)]
+        return effects + [effect for name in freed for effect in self.close_if_due(name)]
 
     def expect_no_more(self, left: Iterable[str] = (), *, none: bool = False) -> list[Effect]:
         self.none_started = self.none_started or none
