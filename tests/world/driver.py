@@ -99,7 +99,7 @@ class Driver:
         self.coordinator, self.queries = self._dispatcher.coordinator, self._dispatcher.runs
         self.notes = self._dispatcher.notes
         self.requests = Requests(config, self._dispatcher)
-        self._executors = Executors(config.spark_conf, self.board, lambda _: None, lambda _: None)
+        self._executors = Executors(config.spark_conf, self.board, *[lambda _: None] * 3)
         self._work = Work(self, self._dispatcher.live_savepoints)
         self._evict_by: float | None = None
         self._text: tuple[int, str] = (0, "")

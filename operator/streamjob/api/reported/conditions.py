@@ -10,10 +10,10 @@ from ..types import Model, Timestamp
 
 
 class ConditionType(str, Enum):
-    """Ready: the job is in the requested state, with every query alive. Reconciling: work is in progress.
-    Stalled: a person must act. Upgraded: how the latest upgrade went. Degraded: a query of the running job is
-    dead. Suspended: no driver runs, because `spec.suspend` is true. UIAvailable: whether the objects that
-    `spec.ui` asks for are there.
+    """Ready: the job is in the requested state, every query is alive, and batches can run. Reconciling: work
+    is in progress. Stalled: a person must act. Upgraded: how the latest upgrade went. Degraded: a query of
+    the running job is dead. Suspended: no driver runs, because `spec.suspend` is true. UIAvailable: whether
+    the objects that `spec.ui` asks for are there.
     """
 
     # The first three have the meaning that kstatus gives them.

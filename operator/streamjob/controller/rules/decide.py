@@ -307,6 +307,7 @@ def _terminating(c: Context, ours: TerminationInfo | None, *, do: tuple[Action, 
     text = how_far(reported.step, reported.progress) if reported else _how_far_is_the_request(c, ours)
     s = fail(c.status, reported.problem, c.now) if reported and reported.problem else c.status
     stuck = f" {sentence(reported.problem)}" if reported and reported.problem else ""
+    stuck += executors.in_the_way(c)
     requeue_after = c.until_deletion_is_due
     if ours is not None:
         left = seconds_until(ours.deadline, c.now)

@@ -28,7 +28,13 @@ from ...api import (
 from ...protocol.formats.index import Index
 from ...protocol.formats.records import CheckpointRecord
 from ...protocol.messages.commands import SAVEPOINT_ID
-from ...protocol.messages.driver_status import SETTING_PINNED, DriverPhase, DriverStatus, Problem
+from ...protocol.messages.driver_status import (
+    EXECUTORS_MISSING,
+    SETTING_PINNED,
+    DriverPhase,
+    DriverStatus,
+    Problem,
+)
 from ...protocol.times import moment, timestamp
 from ..reports.log_redaction import without_secrets
 from ..reports.messages import how_it_went, sentence
@@ -277,22 +283,23 @@ def settle(
     """The status in `phase`, with the conditions that follow from it: Ready, Reconciling, Stalled, and
     Upgraded if there is an upgrade.
 
-    A job that runs with a dead query is not Ready, and Ready says why. Neither is one that still runs and is
-    asked to end: something else may have to be done first, such as a commit to the index. One whose next
-    driver is prepared is Ready and Reconciling: who delivers a specification has to wait.
+    A job that runs with a dead query, or without any executor, is not Ready, and Ready says why. Neither is
+    one that still runs and is asked to end: something else may have to be done first, such as a commit to the
+    index. One whose next driver is prepared is Ready and Reconciling: who delivers a specification has to
+    wait.
 
     :param stalled: nothing moves until a person acts; implied by the phase Failed.
     """
     stalled = stalled or phase is Phase.FAILED
-    dead = s.condition(ConditionType.DEGRADED) if phase is Phase.RUNNING and not stalled else None
+    idle = _cannot_work(s) if phase is Phase.RUNNING and not stalled else None
     to_end = phase is Phase.RUNNING and (job.spec.state is not State.RUNNING or job.spec.suspended)
     prepares = phase is Phase.RUNNING and s.upgrade is not None and s.upgrade.step is UpgradeStep.PREPARING
     flags = {
-        ConditionType.READY: phase in REACHED and not (stalled or to_end) and dead is None,
+        ConditionType.READY: phase in REACHED and not (stalled or to_end) and idle is None,
         ConditionType.RECONCILING: (phase in IN_PROGRESS or to_end or prepares) and not stalled,
         ConditionType.STALLED: stalled,
     }
-    why = {ConditionType.READY: (dead.reason, dead.message)} if dead is not None else {}
+    why = {ConditionType.READY: (idle.reason, idle.message)} if idle is not None else {}
     upgraded: tuple[Condition, ...] = ()
     if s.upgrade is not None:
         told, value = how_it_went(s.upgrade), UPGRADED[s.upgrade.step]
@@ -314,6 +321,12 @@ def settle(
     # Whoever reads the conditions takes them for those of this generation, so they are written together.
     generation = job.metadata.generation
     return s.model_copy(update={"observed_generation": generation, "phase": phase, "conditions": conditions})
+
+
+def _cannot_work(s: Status) -> Condition | WarningStatus | None:
+    """Why a job that runs does not do its work: a query is dead, or no batch can run."""
+    dead = s.condition(ConditionType.DEGRADED)
+    return dead or next((w for w in s.warnings if w.reason == EXECUTORS_MISSING), None)
 
 
 def fail(s: Status, problem: Problem, now: datetime) -> Status:

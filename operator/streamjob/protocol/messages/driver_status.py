@@ -33,6 +33,7 @@ class TerminationStep(str, Enum):
 
 
 SETTING_PINNED = "SettingPinned"  # the reason of a warning that is also a remark to an upgrade
+EXECUTORS_MISSING = "ExecutorsMissing"  # of a warning with which a job is not Ready: no batch can run
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ class Driver:
         self.terminated = self._loop.terminated
         self.durable = self._loop.work.checkpoints.durable
         self._waits = Waits(self._loop.changed)
-        self._executors = Executors(config.spark_conf, board, pool_of, self.warn)
+        self._executors = Executors(config.spark_conf, board, pool_of, self.warn, board.withdraw)
         self._gate = GateKeeper(self._loop, closed=config.prepared)
         self._starter = Starter(self, self._loop, self._gate)
         self._unstarted = Unstarted(

@@ -6,13 +6,19 @@ from typing import Any
 
 import pytest
 
-from streamjob.api import Phase, Specification
+from streamjob.api import ConditionType, Phase, Specification
 from streamjob.controller.rules.actions import SendExecutors, SendTermination
 from streamjob.controller.rules.context import Decision
 from streamjob.protocol.messages.commands import ExecutorsRequest
-from streamjob.protocol.messages.driver_status import DriverPhase, ExecutorsStatus
+from streamjob.protocol.messages.driver_status import (
+    DriverPhase,
+    DriverStatus,
+    ExecutorsStatus,
+    Problem,
+    TerminationStep,
+)
 
-from ...factories import driver, index, job, look, observed, ran, running
+from ...factories import driver, index, is_ready, job, look, observed, ran, requested, running, terminating
 
 Spec = dict[str, Any]
 
@@ -116,3 +122,58 @@ def test_a_job_whose_executors_do_not_come_says_so(wanted: int, running_now: int
     phase, reason, _, d = look(o)
     assert (phase, reason) == (Phase.RUNNING, "Running")
     assert ("none of the 2 executors" in d.status.conditions[0].message) == told
+
+
+NONE = ExecutorsStatus(2, 2, wanted=2)
+MISSING = Problem("ExecutorsMissing", "the job wants 2 executors and has none", "See their pods")
+
+
+def condition(d: Decision, kind: ConditionType) -> tuple[str, str, str]:
+    found = d.status.condition(kind)
+    assert found is not None
+    return found.status, found.reason, found.message
+
+
+def test_a_job_that_can_run_no_batch_is_running_and_not_ready() -> None:
+    """Until an executor comes: the driver then withdraws its warning."""
+    reported = driver(executors=NONE, warnings=(MISSING,))
+    o = observed(job(executor={"instances": 2}, status=ran()), pods=[running()], reported=reported)
+    phase, _, _, d = look(o)
+    assert phase is Phase.RUNNING
+    told = "the job wants 2 executors and has none. See their pods."
+    assert condition(d, ConditionType.READY) == ("False", "ExecutorsMissing", told)
+    assert condition(d, ConditionType.STALLED)[0] == "False", "executors may come without a person"
+    came = driver(executors=ExecutorsStatus(2, 2, 2, running=1))
+    after = observed(job(executor={"instances": 2}, status=d.status.plain()), pods=[running()], reported=came)
+    assert is_ready(look(after)[3])
+
+
+def stopping(reported: DriverStatus) -> str:
+    wanted = job(state="Stopped", executor={"instances": 2}, status=ran(termination=requested()))
+    o = observed(wanted, pods=[running()], reported=reported)
+    return condition(look(o)[3], ConditionType.RECONCILING)[2]
+
+
+def test_a_stop_whose_batch_no_executor_runs_says_so_at_once() -> None:
+    """What it waits for, whose move it is, and what a cancel costs."""
+    told = stopping(terminating(executors=NONE))
+    assert told.startswith(
+        "the batch runs. No batch can run: none of the 2 executors that it wants is there."
+    )
+    assert "Kubernetes' while their pods wait for a node, else yours" in told
+    assert "set spec.state to Cancelled: no savepoint is written" in told
+    assert "the next driver continues from the last committed batches" in told
+
+
+@pytest.mark.parametrize(
+    "reported",
+    [
+        terminating(executors=ExecutorsStatus(2, 2, 2, running=1)),
+        terminating(executors=ExecutorsStatus(0, 2, 0)),
+        terminating(executors=NONE, step=TerminationStep.SNAPSHOT),
+        terminating(),
+        driver(DriverPhase.STARTING, executors=NONE),
+    ],
+)
+def test_a_stop_that_needs_no_executor_speaks_of_none(reported: DriverStatus) -> None:
+    assert "executors" not in stopping(reported)

@@ -8,7 +8,7 @@ import pytest
 
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, ExecutorsStatus, Problem
 from streamjob.runtime.driver.status_board import StatusBoard
-from streamjob.runtime.spark.executors.numbers import TRIES, Executors, at_start
+from streamjob.runtime.spark.executors.numbers import PATIENCE, TRIES, Executors, at_start
 
 STATIC = {"spark.executor.instances": "2"}
 DYNAMIC = {
@@ -43,7 +43,9 @@ class Case:
         self.board = StatusBoard(DriverStatus(1, "uid-1", 1, DriverPhase.STARTING))
         self.pool: FakePool | None = FakePool()
         self.warnings: list[Problem] = []
-        self.executors = Executors(conf, self.board, lambda known: self.pool, self.warnings.append)
+        self.executors = Executors(
+            conf, self.board, lambda known: self.pool, self.warnings.append, self.warnings.remove
+        )
 
     @property
     def status(self) -> ExecutorsStatus | None:
@@ -138,3 +140,42 @@ def test_a_job_without_executors_has_none_to_change() -> None:
     case.executors.change(2, 2)
     case.executors.look()
     assert case.status is None
+
+
+def test_a_job_without_any_executor_warns_until_one_comes() -> None:
+    case = Case(STATIC)
+    assert case.pool is not None
+    case.pool.running = 0
+    for _ in range(PATIENCE - 1):
+        case.executors.look()
+    assert case.warnings == [], "a node may have to pull the image"
+    case.executors.look()
+    case.executors.look()
+    (warning,) = case.warnings
+    assert warning.reason == "ExecutorsMissing"
+    assert "wants 2 executors and has none, so no batch can run" in warning.message
+    assert "Kubernetes has to find room" in warning.remedy
+    case.pool.running = 1
+    case.executors.look()
+    assert case.warnings == []
+
+
+def test_executors_that_go_now_and_then_are_no_reason_to_warn() -> None:
+    case = Case(STATIC)
+    assert case.pool is not None
+    for second in range(2 * PATIENCE):
+        case.pool.running = int(second == PATIENCE - 1)
+        case.executors.look()
+        if second == 2 * PATIENCE - 2:
+            assert case.warnings == []
+    assert len(case.warnings) == 1
+
+
+def test_a_job_that_wants_no_executor_now_does_not_lack_one() -> None:
+    case = Case(DYNAMIC)
+    assert case.pool is not None
+    case.executors.change(0, 4)
+    case.pool.running = 0
+    for _ in range(PATIENCE + 1):
+        case.executors.look()
+    assert case.warnings == []

@@ -8,10 +8,14 @@ time.
 from __future__ import annotations
 
 from ....protocol.messages.commands import ExecutorsRequest
+from ....protocol.messages.driver_status import TerminationStep
+from ...reports.messages import next_start
 from ..actions import SendExecutors
 from ..context import Context
+from ..observed import BEFORE_GATE
 
 DYNAMIC = "spark.dynamicAllocation.enabled"
+BATCHES_RUN = (None, TerminationStep.BOUNDARY, TerminationStep.MAX_WATERMARK)  # steps of a stop or drain
 
 
 def request_to_send(c: Context) -> tuple[SendExecutors, ...]:
@@ -34,10 +38,31 @@ def request_to_send(c: Context) -> tuple[SendExecutors, ...]:
 
 def lacking(c: Context) -> str:
     """What to tell if no executor has come. The queries wait, and only Spark's log says so."""
-    found = c.observed.driver.executors if c.observed.driver else None
-    if found is None or found.running or not found.wanted:
+    wanted = _missing(c)
+    if not wanted:
         return ""
     return (
-        f", and none of the {found.wanted} executors that it wants is there yet. If that stays so, see "
+        f", and none of the {wanted} executors that it wants is there yet. If that stays so, see "
         "`kubectl describe pods -l spark-role=executor`"
     )
+
+
+def in_the_way(c: Context) -> str:
+    """What to tell if a stop or drain waits for batches that no executor runs; begins with a space."""
+    wanted, driver = _missing(c), c.observed.driver
+    step = driver.termination.step if driver is not None and driver.termination is not None else None
+    if driver is None or driver.phase in BEFORE_GATE or not wanted or step not in BATCHES_RUN:
+        return ""
+    name = c.observed.job.metadata.name
+    return (
+        f" No batch can run: none of the {wanted} executors that it wants is there. `kubectl streamjob "
+        f"diagnose {name}` says whose move it is: Kubernetes' while their pods wait for a node, else yours. "
+        "To wait no longer, set spec.state to Cancelled: no savepoint is written, sinks without transactions "
+        f"may get the running batch twice, and the next driver {next_start(c.observed.job, c.status)}."
+    )
+
+
+def _missing(c: Context) -> int:
+    """How many executors are wanted while there is none at all."""
+    found = c.observed.driver.executors if c.observed.driver else None
+    return 0 if found is None or found.running else found.wanted

@@ -8,11 +8,17 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from ....jvm.errors import one_line
-from ....protocol.messages.driver_status import DriverStatus, ExecutorsStatus, Problem
+from ....protocol.messages.driver_status import (
+    EXECUTORS_MISSING,
+    DriverStatus,
+    ExecutorsStatus,
+    Problem,
+)
 
 log = logging.getLogger("streamjob")
 
 TRIES = 5  # a second between two; a session that is about to end fails, too
+PATIENCE = 60  # looks, a second between two, without any executor; a node may have to pull the image
 
 
 class Board(Protocol):
@@ -44,12 +50,23 @@ def at_start(spark_conf: Mapping[str, str]) -> ExecutorsStatus | None:
     return ExecutorsStatus(instances, instances, wanted=instances) if instances else None
 
 
+def missing(wanted: int) -> Problem:
+    return Problem(
+        EXECUTORS_MISSING,
+        f"the job wants {wanted} executor{'s' * (wanted > 1)} and has none, so no batch can run",
+        "See the executors' pods (`kubectl get pods -l spark-role=executor`). While they are Pending, "
+        "Kubernetes has to find room: lower spec.executor.cores or memory, or add nodes. If they fail, see "
+        "their logs",
+    )
+
+
 class Executors:
     """Thread-safe, except `look`.
 
     :param pool: the executors of the active SparkContext, given those of the last call; None if there is no
         context.
     :param warn: adds a warning for the user to the status.
+    :param withdraw: removes one of them.
     """
 
     def __init__(
@@ -58,14 +75,17 @@ class Executors:
         board: Board,
         pool: Callable[[Any], Pool | None],
         warn: Callable[[Problem], None],
+        withdraw: Callable[[Problem], None],
     ) -> None:
         self._board = board
-        self._warn = warn
+        self._warn, self._withdraw = warn, withdraw
         self._find_pool = pool
         self._pool: Pool | None = None
         self._started_with = at_start(spark_conf)
         self._changed = False
         self._failures = 0
+        self._without = 0  # looks in a row that saw none, though some are wanted
+        self._told: Problem | None = None
         self._board.change(lambda _: {"executors": self._started_with})
 
     def change(self, least: int, most: int) -> None:
@@ -103,6 +123,17 @@ class Executors:
                 "executors": status.executors and replace(status.executors, wanted=known, running=running)
             }
         )
+        self._tell(known, running)
+
+    def _tell(self, wanted: int, running: int) -> None:
+        """Warn while no batch can run: Spark waits without an end, and only its log says so."""
+        self._without = self._without + 1 if wanted and not running else 0
+        if self._without == PATIENCE:
+            self._told = missing(wanted)
+            self._warn(self._told)
+        elif self._told is not None and not self._without:
+            self._withdraw(self._told)
+            self._told = None
 
     def _bound(self, pool: Pool, asked: ExecutorsStatus) -> None:
         try:
