@@ -51,6 +51,14 @@ class Shape:
     available: bool = False
     bounded: bool = False
 
+    def reads(self, uid: str) -> bool:
+        return uid in (*self.upstream, *self.late)
+
+    def without(self, uid: str) -> Shape:
+        """It no longer reads from that stage. What reads from none has a source of its own."""
+        upstream, late = (tuple(u for u in names if u != uid) for names in (self.upstream, self.late))
+        return replace(self, upstream=upstream, late=late, own=self.own or not (upstream or late))
+
 
 @dataclass
 class Cut:
@@ -132,7 +140,7 @@ class World:
         self.dead: set[int] = set()  # aborted checkpoints hold back nobody
         self.epoch: set[str] = set()  # tasks that have started, or were told as finished
         self.recorded_upstream: Callable[[str], tuple[str, ...]] = lambda uid: ()  # as the engine knows it
-        self.recorded: set[tuple[str, str]] = set()  # the edges of the restored checkpoint, (writer, reader)
+        self.recorded: set[tuple[str, str]] = set()  # (writer, reader), and the script still has them
         self.drains: Callable[[], bool] = lambda: False
         self.excused: set[tuple[str, str]] = set()  # (reader, writer), of which the driver has warned
 
@@ -153,6 +161,13 @@ class World:
             *(w for w, r in sorted(self.recorded) if r == uid and self.drains()),
         ]
         return tuple(dict.fromkeys([*self.upstream(task), *(t for u in shown for t in self.names[u])]))
+
+    def lose_an_edge(self, random: Random) -> None:
+        """The script has changed: one of its queries reads less."""
+        edges = [(uid, u) for uid, shape in self.shapes.items() for u in (*shape.upstream, *shape.late)]
+        if edges:
+            reader, writer = random.choice(edges)
+            self.shapes[reader] = self.shapes[reader].without(writer)
 
     # --- data -----------------------------------------------------------------------------------------------
 

@@ -71,12 +71,15 @@ class RandomJob:
     def attempt(self, record: CheckpointRecord | None, request: Any = None) -> None:
         """A new driver: all that the one before had in memory is gone."""
         self.restored_record = record
+        if record is not None and self.random.random() < 0.2:
+            self.world.lose_an_edge(self.random)
         expected, edges = unfinished_tasks(record), recorded_edges(record)
         first = max(self.world.index, default=0) + 1
         self.c = self.module.Coordinator(
             first, self.settings, expected, fresh=True, edges=edges
         )  # what is over is not resumed
-        self.world.recorded_upstream, self.world.recorded = self.c.upstream, set(edges)
+        self.world.recorded_upstream = self.c.upstream
+        self.world.recorded = {(w, r) for w, r in edges if self.world.shapes[r].reads(w)}
         self.world.drains = lambda: self.c.request is DRAIN
         self.watcher = Watcher(expected, edges)
         self.restored = {
