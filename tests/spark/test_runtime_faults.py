@@ -125,6 +125,29 @@ def test_a_script_that_tries_for_ever_without_a_jvm_is_ended(tmp_path: Path) -> 
     assert len(said(driver.log)) > 1
 
 
+def test_a_jvm_without_memory_ends_also_if_nobody_in_it_minds(tmp_path: Path) -> None:
+    """A thread of py4j, as those of netty and of listeners, catches the error and lives on."""
+    script = Script(
+        tmp_path,
+        """
+        query = start("copy", read("in"))
+        query.processAllAvailable()
+        try:
+            spark.sparkContext._gateway.new_array(spark._jvm.byte, 2**31 - 64)
+        except Exception as e:
+            say("survived", type(e).__name__)
+        query.awaitTermination()
+        """,
+    )
+    script.feed.add([{"t": "2026-01-01T10:00:00Z", "k": "a", "v": 1}])
+    with script.driver() as driver:
+        assert driver.wait() == 1, driver.tail()
+    problem = driver.report().problem
+    assert problem is not None
+    assert (problem.reason, problem.retryable) == ("JvmOutOfMemory", True)
+    assert "Raise the driver's heap (spec.driver.memory)" in problem.remedy
+
+
 FILLS = """
 from pyspark.sql import SparkSession
 rows = SparkSession.builder.getOrCreate().readStream.format("rate").option("rowsPerSecond", 1000).load()

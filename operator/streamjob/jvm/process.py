@@ -10,8 +10,7 @@ import subprocess
 from pyspark import SparkContext
 
 from ..protocol.errors import StreamJobError
-
-OUT_OF_MEMORY = 52  # org.apache.spark.util.SparkExitCode.OOM
+from . import full_heap
 
 
 class JvmDied(StreamJobError):
@@ -19,6 +18,12 @@ class JvmDied(StreamJobError):
 
     reason = "JvmDied"
     retryable = True
+
+
+class JvmOutOfMemory(JvmDied):
+    """Its heap, or another memory that Java has a limit for, was full. `full_heap` ended it."""
+
+    reason = "JvmOutOfMemory"
 
 
 def await_death() -> JvmDied | None:
@@ -49,10 +54,14 @@ def _process() -> subprocess.Popen[bytes] | None:
 def _died(code: int) -> JvmDied | None:
     if code == 0:
         return None
+    if code in full_heap.CODES:
+        return JvmOutOfMemory(
+            f"the driver's JVM ran out of memory and exited with code {code}",
+            remedy="Raise the driver's heap (<memory>), or keep less in it: what the script collects or "
+            "broadcasts, cached tables, listeners. <Log> has the OutOfMemoryError",
+        )
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
-    if code == OUT_OF_MEMORY:
-        how += " (out of memory)"
     return JvmDied(
         f"the driver's JVM {how}",
-        remedy="See the end of <log>. If it was out of memory, raise the driver's memory (<memory>)",
+        remedy="See the end of <log>. If the kernel killed it, raise the driver's memory (<memory>)",
     )

@@ -120,7 +120,9 @@ def test_spark_is_given_the_jobs_settings_and_the_pods_address(
     spark_conf = {"spark.master": "local[2]", "spark.x": r"a\b"}
     monkeypatch.setenv("POD_IP", "10.0.0.9")
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--name mine pyspark-shell")
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dof=image")
     config.adopt_spark_properties(spark_conf, "{}")
+    assert os.environ["SPARK_SUBMIT_OPTS"] == "-XX:+ExitOnOutOfMemoryError -Dof=image"
     option, file, *rest = shlex.split(os.environ["PYSPARK_SUBMIT_ARGS"])
     assert option == "--properties-file"
     assert rest == ["--name", "mine", "pyspark-shell"]
@@ -144,6 +146,7 @@ def test_the_jobs_settings_hold_beside_a_properties_file_of_the_image(
     own.write_text("spark.of.image yes\nspark.master yarn")
     variable = form.format(shlex.quote(str(own)))
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--name 'a b' {variable} pyspark-shell")
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "")
     config.adopt_spark_properties({"spark.master": "local[2]"}, None)
     option, file, *rest = shlex.split(os.environ["PYSPARK_SUBMIT_ARGS"])
     assert (option, rest) == ("--properties-file", ["--name", "a b", "pyspark-shell"])

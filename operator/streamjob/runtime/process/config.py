@@ -12,7 +12,7 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...jvm import class_archive, spark_defaults
+from ...jvm import class_archive, full_heap, spark_defaults
 from ...protocol.errors import FormatError, StreamJobError
 from ...protocol.formats import codec
 from ...protocol.formats import index as indices
@@ -218,6 +218,10 @@ def adopt_spark_properties(spark_conf: Mapping[str, str], executor_template: str
     # SPARK_CONF_DIR would hide the image's own files. It would also change the class path at every start, so
     # that the class archive would not fit (see `class_archive`).
     os.environ[class_archive.SUBMIT_ARGUMENTS] = f"{PROPERTIES} {file} {given}"
+    # No setting: it would take the place of the same one of the image, the job or the script.
+    os.environ[full_heap.SUBMIT_OPTIONS] = full_heap.submit_options(
+        os.environ.get(full_heap.SUBMIT_OPTIONS, "")
+    )
     return written.parent
 
 
