@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from streamjob.protocol.formats import manifest as manifests
 from streamjob.protocol.formats.records import CheckpointRecord, JobRef, StageRecord, TaskRecord
+from streamjob.protocol.formats.savepoint_cause import ADOPTION
 from streamjob.protocol.messages.driver_config import Application, DriverConfig, Restore
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.startup.begin_from import begin_from, plan_of_only_task
@@ -65,6 +67,19 @@ def test_the_record_of_a_savepoint_is_read_once(files: Any, tmp_path: Path) -> N
     for _ in range(2):
         assert [s.uid for s in carried.records(files, ["a"])] == ["b"]
     assert files.reads == 2, "for the list of the files that are copied"
+
+
+@pytest.mark.parametrize(("cause", "elsewhere"), [(ADOPTION, False), ("stop-1", True)])
+def test_a_location_that_a_script_chose_and_a_directory_that_was_adopted(
+    files: Any, tmp_path: Path, cause: str, elsewhere: bool
+) -> None:
+    """The unnamed query of a script is the adopted `main`, but not another query's."""
+    stage = StageRecord("main", (TaskRecord(0, f"file:{tmp_path}/bare", None),), ())
+    found = replace(record(tmp_path), request_id=cause, stages=(stage,))
+    uri = f"file:{tmp_path}/savepoint"
+    files.write_new(f"{uri}/{manifests.NAME}", manifests.dumps(manifests.new(JOB, "4.1.4", found, ())))
+    points = RestorePoints(config(tmp_path, savepoint=uri))
+    assert points.is_elsewhere(files, "main") is elsewhere
 
 
 def test_of_a_stage_that_the_savepoint_does_not_have(files: Any, tmp_path: Path) -> None:

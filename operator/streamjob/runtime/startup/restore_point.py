@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from ...protocol.errors import StreamJobError
 from ...protocol.formats import manifest
 from ...protocol.formats.records import CheckpointRecord, StageRecord, TaskRecord
+from ...protocol.formats.savepoint_cause import ADOPTION
 from ...protocol.messages.driver_config import DriverConfig
 from ...protocol.restore import finished
 from ...protocol.restore.adoption import adopted_stage
@@ -215,11 +216,16 @@ class RestorePoints:
     def is_elsewhere(self, files: HadoopFiles, uid: str) -> bool:
         """Whether the restored checkpoint has the stage at a location that its script chose.
 
+        Not in a savepoint of adopted directories: there the user has given the stage its name.
+
         :raises StreamJobError: as `checkpoint`.
         """
-        stage = stage_of(self.checkpoint(files), uid)
+        record = self.checkpoint(files)
+        stage = stage_of(record, uid)
+        if record is None or stage is None or record.request_id == ADOPTION:
+            return False
         own = f"/{folder_of(uid)}/"
-        return stage is not None and all(own not in task.location for task in stage.tasks)
+        return all(own not in task.location for task in stage.tasks)
 
     def directory(self, files: HadoopFiles, uid: str, task: TaskRecord) -> CheckpointDir:
         """As `RestorePoint.directory`."""
