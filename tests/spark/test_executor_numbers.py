@@ -23,6 +23,8 @@ def test_fewer_and_more(tmp_path: Path) -> None:
         "more": 2,
         "sum": 4950,
         "again": 2,
+        "let_go": "",
+        "died": "Command exited with code 137",
     }
 
 

@@ -5,14 +5,18 @@ Argument: `static` or `dynamic`.
 """
 
 import json
+import os
+import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from streamjob.runtime.spark.executors.losses import last_words
 from streamjob.runtime.spark.executors.pool import ExecutorPool, pool_of
 
 PATIENCE = 120.0
@@ -55,7 +59,23 @@ def static(context: SparkContext, pool: ExecutorPool) -> None:
     say(fewer=settled(pool, 1), wanted=pool.wanted())
     say(same=sorted(shuffled.collect()) == expected)
     say(more=settled(pool, 2), sum=context.parallelize(range(100), 4).sum())
-    say(again=settled(pool, 2))
+    say(again=settled(pool, 2), let_go=last_words(pool.removed()))
+    say(died=last_words_of_a_killed_one(context, pool))
+
+
+def last_words_of_a_killed_one(context: SparkContext, pool: ExecutorPool) -> str:
+    """What is told of an executor whose JVM is killed, without its id."""
+    os.kill(context.parallelize([0], 1).map(lambda _: executor_process()).first(), signal.SIGKILL)
+    deadline = time.monotonic() + PATIENCE
+    while not last_words(pool.removed()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return last_words(pool.removed()).partition(": ")[2]
+
+
+def executor_process() -> int:
+    """In a Python worker: the process id of its executor's JVM, which has started Python's daemon."""
+    status = Path(f"/proc/{os.getppid()}/status").read_text()
+    return int(status.partition("PPid:")[2].split()[0])
 
 
 def dynamic(context: SparkContext, pool: ExecutorPool) -> None:

@@ -69,6 +69,7 @@ class Driver:
         self.script = ScriptSide(self, self._loop, self._starter, self._unstarted, self._waits)
         self._loop.on_over = self._waits.over
         self._loop.on_sample = self._sampled
+        self._loop.explained = self._executors.explained
         self._watches_jvm = False
         self.jvm_died_at: float | None = None  # on the clock of time.monotonic()
         self.on_engine: Callable[[Engine], None] = lambda _: None  # may refuse it

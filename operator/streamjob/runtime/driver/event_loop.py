@@ -40,6 +40,7 @@ class Loop:
 
     `changed` is notified after each event. `terminated` is set with the coordinator's effect Terminated.
     `on_over` is called under the lock with each run that is over, `on_sample` about once a second.
+    `explained` may put a better error in the place of the one that a run has failed with.
     """
 
     def __init__(self, config: DriverConfig, board: StatusBoard) -> None:
@@ -61,6 +62,7 @@ class Loop:
         )
         self.on_over: Callable[[Stage], None] = lambda stage: None
         self.on_sample: Callable[[], None] = lambda: None
+        self.explained: Callable[[Exception], Exception] = lambda error: error
         self._workers: dict[str, SimpleQueue[EffectQueue[Stage]]] = {}  # by task
         self._board = board
         self._last_start = time.monotonic()
@@ -80,7 +82,8 @@ class Loop:
 
     def fail(self, stage: Stage, error: Exception) -> None:
         """The run has failed, see `Dispatcher.fail`."""
-        cause = stage.cause_of(error)  # asks the JVM, and may wait for its end: not under the lock
+        # It asks the JVM, and may wait for its end: not under the lock.
+        cause = self.explained(stage.cause_of(error))
         with self.lock:
             self.dispatcher.fail(stage, cause)
 

@@ -8,7 +8,7 @@ import pytest
 
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, ExecutorsStatus, Problem
 from streamjob.runtime.driver.status_board import StatusBoard
-from streamjob.runtime.spark.executors.numbers import PATIENCE, TRIES, Executors, at_start
+from streamjob.runtime.spark.executors.numbers import PATIENCE, RECENT, TRIES, Executors, at_start
 
 STATIC = {"spark.executor.instances": "2"}
 DYNAMIC = {
@@ -24,12 +24,16 @@ class FakePool:
     def __init__(self) -> None:
         self.running, self.told = 2, list[tuple[int, int]]()
         self.error: Exception | None = None
+        self.gone: tuple[tuple[str, str], ...] = ()
 
     def count(self) -> int:
         return self.running
 
     def wanted(self) -> int | None:
         return self.told[-1][0] if self.told else None
+
+    def removed(self) -> tuple[tuple[str, str], ...]:
+        return self.gone
 
     def bound(self, least: int, most: int) -> None:
         if self.error is not None:
@@ -179,3 +183,34 @@ def test_a_job_that_wants_no_executor_now_does_not_lack_one() -> None:
     for _ in range(PATIENCE + 1):
         case.executors.look()
     assert case.warnings == []
+
+
+SHUT_DOWN = RuntimeError("Job 7 cancelled because SparkContext was shut down")
+KILLED = "The executor with id 3 exited with exit code 137(SIGKILL, possible container OOM)."
+
+
+def test_an_end_of_the_context_has_the_last_words_of_the_executor_before_it() -> None:
+    case = Case(STATIC)
+    assert case.pool is not None
+    assert case.executors.explained(SHUT_DOWN) is SHUT_DOWN, "no executor has died"
+    case.pool.gone = (("3", KILLED),)
+    case.executors.look()
+    case.pool = None  # the context is gone
+    case.executors.look()
+    assert "exit code 137" in str(case.executors.explained(SHUT_DOWN))
+    for _ in range(RECENT):
+        case.executors.look()
+    assert case.executors.explained(SHUT_DOWN) is SHUT_DOWN, "another end, long after"
+
+
+def test_the_warning_says_what_the_last_executor_died_of() -> None:
+    case = Case(STATIC)
+    assert case.pool is not None
+    case.pool.running, case.pool.gone = 0, (("3", KILLED),)
+    for _ in range(PATIENCE):
+        case.executors.look()
+    (warning,) = case.warnings
+    assert warning.message.endswith(
+        "no batch can run. The last one that died: executor 3: The executor with id 3 exited with exit code "
+        "137(SIGKILL, possible container OOM)"
+    )

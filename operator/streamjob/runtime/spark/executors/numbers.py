@@ -14,10 +14,12 @@ from ....protocol.messages.driver_status import (
     ExecutorsStatus,
     Problem,
 )
+from .losses import Removed, explained, last_words
 
 log = logging.getLogger("streamjob")
 
 TRIES = 5  # a second between two; a session that is about to end fails, too
+RECENT = 600  # looks after the end of an executor
 PATIENCE = 60  # looks, a second between two, without any executor; a node may have to pull the image
 
 
@@ -39,6 +41,8 @@ class Pool(Protocol):
 
     def bound(self, least: int, most: int) -> None: ...
 
+    def removed(self) -> tuple[Removed, ...]: ...
+
 
 def at_start(spark_conf: Mapping[str, str]) -> ExecutorsStatus | None:
     """What the configuration of a driver asks for; None if everything runs in the driver."""
@@ -50,10 +54,12 @@ def at_start(spark_conf: Mapping[str, str]) -> ExecutorsStatus | None:
     return ExecutorsStatus(instances, instances, wanted=instances) if instances else None
 
 
-def missing(wanted: int) -> Problem:
+def missing(wanted: int, last: str) -> Problem:
+    """:param last: what the last executor has died of, if one has."""
+    died = f". The last one that died: {last}" if last else ""
     return Problem(
         EXECUTORS_MISSING,
-        f"the job wants {wanted} executor{'s' * (wanted > 1)} and has none, so no batch can run",
+        f"the job wants {wanted} executor{'s' * (wanted > 1)} and has none, so no batch can run{died}",
         "See the executors' pods (`kubectl get pods -l spark-role=executor`). While they are Pending, "
         "Kubernetes has to find room: lower spec.executor.cores or memory, or add nodes. If they fail, see "
         "their logs",
@@ -86,6 +92,8 @@ class Executors:
         self._failures = 0
         self._without = 0  # looks in a row that saw none, though some are wanted
         self._told: Problem | None = None
+        self._looks = self._last_removal = 0
+        self._removed: tuple[Removed, ...] = ()
         self._board.change(lambda _: {"executors": self._started_with})
 
     def change(self, least: int, most: int) -> None:
@@ -104,6 +112,7 @@ class Executors:
 
         A script may end its session and begin another one, which starts with the configuration's numbers.
         """
+        self._looks += 1
         asked = self._board.status.executors
         if asked is None or self._started_with is None:
             return
@@ -117,6 +126,7 @@ class Executors:
         except Exception as e:  # the session ends, or is local[*] by the script's own choice
             log.debug("the executors cannot be looked at: %r", e)
             return
+        self._look_for_losses(pool)
         known = self._started_with.wanted if wanted is None else wanted
         self._board.change(
             lambda status: {
@@ -125,11 +135,25 @@ class Executors:
         )
         self._tell(known, running)
 
+    def explained(self, error: Exception) -> Exception:
+        """The error of a query; if the context has ended, with what executors died of shortly before."""
+        recent = self._looks - self._last_removal < RECENT
+        return explained(error, last_words(self._removed) if recent else "")
+
+    def _look_for_losses(self, pool: Pool) -> None:
+        try:
+            removed = pool.removed()
+        except Exception as e:  # this Spark has no such list, or its session ends
+            log.debug("executors that have died cannot be looked for: %r", e)
+            return
+        if removed != self._removed:
+            self._removed, self._last_removal = removed, self._looks
+
     def _tell(self, wanted: int, running: int) -> None:
         """Warn while no batch can run: Spark waits without an end, and only its log says so."""
         self._without = self._without + 1 if wanted and not running else 0
         if self._without == PATIENCE:
-            self._told = missing(wanted)
+            self._told = missing(wanted, last_words(self._removed))
             self._warn(self._told)
         elif self._told is not None and not self._without:
             self._withdraw(self._told)

@@ -10,6 +10,8 @@ from typing import Any
 
 from pyspark import SparkContext
 
+from .losses import Removed
+
 DEFAULT_PROFILE = 0  # the resource profile of all executors that no script describes by itself
 FIELDS = ("minNumExecutors", "maxNumExecutors")
 
@@ -32,6 +34,8 @@ class ExecutorPool:
         self._decommissions = self.context.getConf().get("spark.decommission.enabled", "false") == "true"
         self._requested: int | None = None
         self._bounds: tuple[int, int] | None = None
+        self._seen: tuple[int, list[str]] = (0, [])
+        self._removed: tuple[Removed, ...] = ()
 
     def count(self) -> int:
         """How many executors are connected, those included that are about to leave."""
@@ -86,6 +90,19 @@ class ExecutorPool:
         for n, executor in enumerate(surplus):
             pairs[n] = scala.Tuple2(executor, why)
         self._backend.decommissionExecutors(pairs, False, False)
+
+    def removed(self) -> tuple[Removed, ...]:
+        """The executors that have gone, as far as Spark still knows of them, in the order of their ends."""
+        every = self._scala.statusStore().executorList(False)
+        seen = (int(every.size()), self._ids())
+        if seen != self._seen:
+            gone = [s for s in map(every.apply, range(seen[0])) if s.removeReason().isDefined()]
+            gone.sort(key=lambda s: int(s.removeTime().get().getTime()))
+            self._removed = tuple((str(s.id()), str(s.removeReason().get())) for s in gone)
+            # Spark's listener may be a moment behind: an end that it does not know yet is looked for again.
+            known = seen[0] - len(gone) - 1 <= len(seen[1])  # without the driver, which is in the list
+            self._seen = seen if known else (0, [])
+        return self._removed
 
     def _ids(self) -> list[str]:
         text = str(self._backend.getExecutorIds().mkString(","))
