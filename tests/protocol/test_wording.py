@@ -24,6 +24,7 @@ OF_PODS = {
     "runtime/savepoints/adopt.py",
     "runtime/savepoints/cli.py",
     "runtime/spark/dependencies/maven.py",
+    "runtime/spark/executors/numbers.py",  # only a pod is told how many executors to want
     "runtime/spark/versions/choose.py",
     "runtime/startup/index_recovery.py",
     "runtime/startup/own_disk.py",

@@ -22,6 +22,7 @@ WORDS = {
     ),
     "log": ("the driver's log", "what the job has printed"),
     "memory": ("spec.driver.memory", "spark.driver.memory in spark-defaults.conf"),
+    "executor-memory": ("spec.executor.memory", "spark.executor.memory"),
     "local-folder": ("the local folder of the pods (/tmp)", "Spark's local folder (spark.local.dir)"),
     "checkpoints": ("spec.storage.checkpoints", "the job's folder (--state)"),
     "spark-conf": ("spec.sparkConf", "spark-defaults.conf"),

@@ -46,7 +46,7 @@ def explained(error: Exception, words: str) -> Exception:
         return error
     found = ExecutorsLost(
         f"Spark has ended its context after executors had died. The last one: {words}",
-        remedy="See the executors' logs. Exit code 137 or OOMKilled: raise spec.executor.memory or "
+        remedy="See the executors' logs. Exit code 137 or OOMKilled: raise <executor-memory> or "
         "spark.executor.memoryOverhead. How many may die: spark.executor.maxNumFailures",
     )
     found.__cause__ = error
