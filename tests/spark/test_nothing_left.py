@@ -79,7 +79,8 @@ def test_row14_a_script_that_starts_nothing_more_after_such_a_stop_ends_the_job(
         (tmp_path / "may end").touch()
         record = last.finish()
     assert record.scenario is (Scenario.DRAIN if mode else Scenario.END_OF_INPUT)
-    assert (record.over, record.stages) == (True, before.stages)
+    carried = tuple(replace(s, carried_from=before.checkpoint) for s in before.stages)
+    assert (record.over, record.stages) == (True, carried)
     assert (record.checkpoint, record.epoch) == (before.checkpoint + 1, 2)
     if mode is not None:
         assert record.savepoint is not None
