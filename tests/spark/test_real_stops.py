@@ -394,7 +394,7 @@ def test_queries_that_start_while_the_job_drains(spark: SparkSession, tmp_path: 
     assert record.drained
     assert batches(record)["alone"] is None
     assert script.values(spark, "reader") == script.windows(spark)
-    assert not files_below(tmp_path / "alone")
+    assert {f.name for f in files_below(tmp_path / "alone")} <= {"streamjob-owner.json"}  # it wrote no row
 
 
 def test_a_web_server_that_raises_its_signal_again_turns_no_stop_into_a_cancel(tmp_path: Path) -> None:
