@@ -246,7 +246,9 @@ class Driver:
         Stages of the restored checkpoint that have something left still count: a wait shows only that the
         script has got to there.
         """
-        left = self._unstarted.left()  # reads the storage: not under the lock
+        self._settle(self._unstarted.left())  # reads the storage: not under the lock
+
+    def _settle(self, left: tuple[str, ...]) -> None:
         with self._loop.lock:
             self._requests.settle(left)
             self._note_request()
@@ -289,7 +291,7 @@ class Driver:
         if left and self.drains:
             self._loop.fail_job(not_drained(left))
             return
-        self.settle()
+        self._settle(left)
         self._loop.take(ev.ScriptEnded(left))
         with self._loop.changed:
             self._loop.changed.wait_for(

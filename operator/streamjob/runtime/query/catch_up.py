@@ -52,17 +52,17 @@ def read_all(
     """
     deadline, runs, empty = time.monotonic() + seconds, 0, 0
     trigger, read = {"availableNow": True}, set[int]()
-    before = _positions(directory)
+    before, _ = _position(directory)
     while not cut_short():
         runs += 1
         query = run_to_end(partial(run, **trigger), cut_short)
         if cut_short():
             break
-        after, proven = _positions(directory), proves(query)
+        (after, in_order), proven = _position(directory), proves(query)
         asked_for_all = "once" in trigger
         if (proven and all(proven)) or (after == before and asked_for_all):
             return CaughtUp.ALL
-        if _in_order(directory):
+        if in_order:
             read.update(i for i, is_proven in enumerate(proven) if is_proven)
             pairs = enumerate(zip(before, after, strict=False))
             read.update(i for i, (was, now) in pairs if was == now and asked_for_all)
@@ -92,15 +92,16 @@ def unknown_end(task: str, upstream: str) -> Problem:
     return Problem("EndOfInputUnknown", message, remedy)
 
 
-def _positions(directory: CheckpointDir) -> list[str | None]:
-    batch = directory.latest_commit()
-    return [] if batch is None else list(directory.source_offsets(batch).values())
+def _position(directory: CheckpointDir) -> tuple[list[str | None], bool]:
+    """The positions of the last batch, and whether they are in the order of the query's sources.
 
-
-def _in_order(directory: CheckpointDir) -> bool:
-    """Whether the positions are in the order of the query's sources. Format 2 has them by name."""
+    Format 2 has them by name.
+    """
     batch = directory.latest_commit()
-    return batch is not None and directory.entry(batch).format == 1
+    if batch is None:
+        return [], False
+    entry = directory.entry(batch)
+    return list(entry.offsets.values()), entry.format == 1
 
 
 def _rows(query: StreamingQuery) -> int:

@@ -396,7 +396,7 @@ class Stage:
         """Of which sources a query that has ended by itself must have read all; empty if that is unknown."""
         internals = self.engine.internals
         try:
-            if internals is None or query.exception() is not None or not self.directory.is_at_boundary():
+            if query.exception() is not None or not self.directory.is_at_boundary():
                 return []
             execution = internals.execution(query)
             sources = [traits_of(source, internals.jvm) for source in execution.sources]
