@@ -184,6 +184,14 @@ class LocalDriver:
         self._last = codec.loads(DriverStatus, text)
         return self._last
 
+    def is_up(self) -> bool:
+        """Whether its endpoint answers, now."""
+        try:
+            self.status()
+        except (OSError, http.client.HTTPException):
+            return False
+        return True
+
     def metrics(self) -> str:
         """What Prometheus would read."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=10) as answer:

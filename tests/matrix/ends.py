@@ -15,8 +15,8 @@ from pathlib import Path
 import streamjob
 from dev.localdriver import LocalDriver
 from streamjob.protocol.messages.commands import Mode
-from tests.zoo.controller import Controller
 from tests.zoo.running import PATIENCE, Home, Process
+from tests.zoo.ways import ends_within
 
 from .sources import BEFORE, DURING, ROWS, START, STEP, WINDOW, Source
 
@@ -133,16 +133,8 @@ def drain(job: Job) -> None:
     with LocalDriver(
         job.home.folder, APP, *job.arguments, environment={**job.source.variables(), "PYTHONUNBUFFERED": "1"}
     ) as driver:
-        controller = Controller(driver)
-        controller.start()
-        controller.up.wait(PATIENCE)
-        until_it_has_read = time.monotonic() + PATIENCE
-        while driver.process.poll() is None and time.monotonic() < until_it_has_read:
-            if "batch " in driver.log.read_text(errors="replace"):
-                break
-            time.sleep(0.05)
-        with suppress(Exception):
-            driver.process.wait(job.chance.uniform(0, LONG))
+        ends_within(driver, PATIENCE, lambda: "batch " in driver.log.read_text(errors="replace"))
+        ends_within(driver, job.chance.uniform(0, LONG))
         with suppress(OSError, http.client.HTTPException):  # it may be leaving by itself
             driver.terminate(Mode.DRAIN)
         if (code := driver.wait()) != 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from collections.abc import Iterator
@@ -64,8 +65,6 @@ def test_a_lost_a_repeated_and_a_misplaced_row_are_noticed(tmp_path: Path) -> No
 
 def write(out: Path, windows: dict[int, list[int]]) -> Path:
     """As Spark's sink does."""
-    import json
-
     (out / "_spark_metadata").mkdir(parents=True, exist_ok=True)
     (out / "part-0.json").write_text(
         "".join(json.dumps({"start": start, "ids": ids}) + "\n" for start, ids in windows.items())

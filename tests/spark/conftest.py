@@ -22,6 +22,7 @@ from tests.runtime.disks import Storage
 
 from . import targets
 from .job import Feed
+from .stores import PROVIDER, ROCKSDB
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -116,6 +117,14 @@ def files(spark: SparkSession) -> HadoopFiles:
 @pytest.fixture
 def internals(spark: SparkSession) -> Internals:
     return Internals(spark, BY_VERSION[line(spark.version)])
+
+
+@pytest.fixture
+def rocksdb(spark: SparkSession) -> Iterator[None]:
+    """State is in RocksDB, the only store in which Spark has transformWithState."""
+    spark.conf.set(PROVIDER, ROCKSDB)
+    yield
+    spark.conf.unset(PROVIDER)
 
 
 @pytest.fixture

@@ -30,7 +30,8 @@ from .apps.states import Source, deduplicated, left_join, window
 from .feeds import eventually
 from .job import APP
 from .job import Feed as Input
-from .test_drain import QUERIES, ROCKSDB, Job, chained
+from .stores import ROCKSDB
+from .test_drain import QUERIES, Job, chained
 
 ONLY_COUNTED = "Spark 3.5 describes no operators: they are only counted"
 

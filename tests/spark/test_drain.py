@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,8 +27,6 @@ from streamjob.storage.hadoop import HadoopFiles
 
 from .apps.states import Source, deduplicated, left_join, session, window
 from .feeds import Feed, rows
-
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 def chained(source: Source) -> DataFrame:
@@ -115,13 +113,6 @@ def test_row2_the_output_is_that_of_the_batch_query(
         assert again is not None
         assert (again.batch, again.timers_left) == (drained.batch + 1, False)
     assert job.output() == job.expected()
-
-
-@pytest.fixture
-def rocksdb(spark: SparkSession) -> Iterator[None]:
-    spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
-    yield
-    spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
 
 
 @pytest.mark.usefixtures("rocksdb")

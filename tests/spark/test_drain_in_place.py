@@ -26,7 +26,8 @@ from streamjob.storage.hadoop import HadoopFiles
 
 from .apps.states import Source, deduplicated, left_join, session, window
 from .feeds import eventually, rows
-from .test_drain import ROCKSDB, Job, chained
+from .stores import ROCKSDB
+from .test_drain import Job, chained
 
 QUERIES = (window, left_join, chained, session, deduplicated)
 POLLING = "spark.sql.streaming.pollingDelay"

@@ -27,9 +27,6 @@ try:
 except ImportError:  # Spark 3.5 has no transformWithState
     StatefulProcessor = object  # type: ignore[assignment]
 
-STORE = "spark.sql.streaming.stateStore.providerClass"
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-
 
 def offline(source: Source) -> DataFrame:
     """A row for each hundredth of a second in which a key is not heard of."""
@@ -93,14 +90,6 @@ def run_until_timers_fire(job: Job) -> None:
 
 
 with_timers = pytest.mark.skipif(StatefulProcessor is object, reason="Spark 3.5 has no transformWithState")
-
-
-@pytest.fixture
-def rocksdb(spark: SparkSession) -> Iterator[None]:
-    """The only store in which Spark has transformWithState."""
-    spark.conf.set(STORE, ROCKSDB)
-    yield
-    spark.conf.unset(STORE)
 
 
 @pytest.mark.usefixtures("rocksdb")

@@ -16,7 +16,8 @@ from streamjob.protocol.messages.driver_status import DriverPhase
 from .apps.windows import SCHEMA, windows
 from .feeds import eventually
 from .job import APP, Feed
-from .test_drain import ROCKSDB, numbers_of_keys
+from .stores import ROCKSDB
+from .test_drain import numbers_of_keys
 
 FILES = 12
 

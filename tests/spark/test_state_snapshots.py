@@ -23,9 +23,8 @@ from streamjob.storage.hadoop import HadoopFiles
 
 from .apps.states import CHANGELOG, Source, deduplicated, left_join, session, window
 from .scripts import Script, await_batch
-from .test_drain import ROCKSDB, Job, chained
-
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+from .stores import PROVIDER, ROCKSDB
+from .test_drain import Job, chained
 
 
 @pytest.fixture(autouse=True)

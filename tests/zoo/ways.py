@@ -19,7 +19,6 @@ from dev.localdriver import LocalDriver
 from streamjob.protocol.messages.commands import Mode
 
 from . import feed, header, running
-from .controller import Controller
 from .feed import Feeder
 from .header import WAYS, Script
 from .judging import ALL, CLOSED, EITHER, judge
@@ -142,15 +141,13 @@ def drain(job: Job) -> list[str]:
         job.home.folder, job.script.path, *arguments, environment=running.environment()
     ) as driver:
         job.feeder.begin()
-        controller = Controller(driver)
-        controller.start()
-        controller.up.wait(PATIENCE)
-        _ends_within(driver, PATIENCE, lambda: _has_output(job.home))
-        over = _ends_within(driver, chance.uniform(0, job.plain.seconds / 2))
+        ends_within(driver, PATIENCE, driver.is_up)
+        ends_within(driver, PATIENCE, lambda: _has_output(job.home))
+        over = ends_within(driver, chance.uniform(0, job.plain.seconds / 2))
         if not over:
             with suppress(OSError, http.client.HTTPException):  # it is just leaving by itself
                 driver.terminate(Mode.DRAIN)
-            _ends_within(driver, PATIENCE)
+            ends_within(driver, PATIENCE)
         code = driver.process.poll()
     log = job.home.neutral(driver.log.read_text(errors="replace"))
     ended = Ended(code, [], log, 0.0)  # it writes everything into one file
@@ -310,7 +307,7 @@ def _settled(job: Job, process: Process, way: str) -> bool:
     return False
 
 
-def _ends_within(driver: LocalDriver, seconds: float, enough: Callable[[], bool] = lambda: False) -> bool:
+def ends_within(driver: LocalDriver, seconds: float, enough: Callable[[], bool] = lambda: False) -> bool:
     """Wait until it has ended, or it is enough."""
     deadline = time.monotonic() + seconds
     while driver.process.poll() is None and time.monotonic() < deadline and not enough():
