@@ -41,9 +41,6 @@ def batches(record: CheckpointRecord) -> dict[str, int | None]:
     return {stage.uid: stage.tasks[0].batch for stage in record.stages}
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the writer is stopped and not drained again: tests/protocol/second, KNOWN"
-)
 def test_r16_an_edge_that_is_declared_after_the_starts(spark: SparkSession, tmp_path: Path) -> None:
     """And the driver dies behind the reader's flush."""
     script = Script(

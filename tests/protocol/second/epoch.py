@@ -565,7 +565,7 @@ class Epoch:
         if run.exhausts:
             self.oracle.input_over.discard(task)
         own = spec.own or not set(spec.upstream) <= known
-        emits = not readers or there.planned or bool(there.at.held)
+        emits = there.planned or bool(there.at.held)
         if self.early is not None:
             self.take(ev.TerminationAnnounced())
         self.take(

@@ -19,13 +19,15 @@ CLEAN = (Scope.MARKED, Scope.GENTLE)
 KNOWN = {
     # A reader's windows are out, and the driver dies before a record says so. Its writer has no windows, so
     # no mark. The next epoch is not asked to end: the writer reads on, and nobody reads what it writes.
-    "a writer reads on behind a reader that a dead driver has flushed": (425, 1188, 1535, 1792),
-    # The same, and the next epoch drains. The writer starts first, so it counts as one that may bring out
-    # rows (`TaskStarted.emits`). It is stopped instead of flushed, in each drain that follows.
-    "a writer behind such a reader is never drained": (411, 617, 1650, 1831),
-    # A drain or stop that is announced and not yet taken up: the start of a new writer of such a reader is
-    # refused, although it would read nothing. The script fails in front of its wait, in each epoch.
-    "no epoch can begin because an announced request counts as none": (519, 1850, 2274),
+    "a writer reads on behind a reader that a dead driver has flushed": (425, 1188, 1535, 1792, 1850),
+}
+REPAIRED = {
+    # The same, and the next epoch drains. The writer started first and counted as one that may bring out
+    # rows (`TaskStarted.emits`). It was stopped instead of flushed, in each drain that followed.
+    "a writer behind such a reader is drained": (411, 617, 1650, 1831),
+    # A drain or stop that is announced and not yet taken up: the start of a new writer of such a reader was
+    # refused, although it reads nothing. The script failed in front of its wait, in each epoch.
+    "an epoch begins although a request is only announced": (519, 2274),
 }
 
 
@@ -43,6 +45,12 @@ def test_each_row_comes_out_once_and_each_job_ends(scope: Scope) -> None:
 @pytest.mark.parametrize("kind", KNOWN)
 def test_what_is_known_to_be_wrong(kind: str) -> None:
     wrong = failures(KNOWN[kind], Scope.ANY)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("kind", REPAIRED)
+def test_what_was_wrong(kind: str) -> None:
+    wrong = failures(REPAIRED[kind], Scope.ANY)
     assert not wrong, "\n".join(wrong)
 
 

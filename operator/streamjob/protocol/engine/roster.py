@@ -49,6 +49,8 @@ class Roster:
     :param script_ended: the script starts no other run.
     :param cut_short: a stop was requested before the script had ended, so the job goes on when it is resumed,
         whatever has finished by then.
+    :param termination_announced: a termination request is announced. No termination begins before the request
+        is known.
     :param named: uids of stages that have not started and that another stage reads from. That stage waits for
         them as for expected tasks.
     :param fresh: the job ends with a checkpoint of this epoch: the restored one was not its end, or a task
@@ -67,6 +69,7 @@ class Roster:
     requested: Scenario | None = None
     script_ended: bool = False
     cut_short: bool = False
+    termination_announced: bool = False
     named: dict[str, None] = field(default_factory=dict)
     fresh: bool = False
     none_started: bool = False
@@ -350,7 +353,9 @@ class Roster:
         :raises UpstreamTooLate: a stage that reads from the task's stage is being flushed or was flushed.
         """
         uid = parse_task_id(name)[0]
-        if self.requested is None and (reader := self.flushed_before_it(uid, new=new)) is not None:
+        if self.requested is not None or self.termination_announced:
+            return
+        if (reader := self.flushed_before_it(uid, new=new)) is not None:
             raise UpstreamTooLate(
                 f"stage {uid!r} starts when all input of stage {reader!r} has ended and is being flushed: "
                 "what it produces would never be read",

@@ -38,12 +38,9 @@ class TaskTermination(Closing):
 
     :param reopened: tasks that run again to be flushed. A checkpoint triggered before that has them at a
         position that they have left.
-    :param termination_announced: a termination request is announced. No termination begins before the request
-        is known.
     """
 
     reopened: list[str] = field(default_factory=list)
-    termination_announced: bool = False
 
     def restored(self, name: str, upstream: Iterable[str], batch: int | None) -> list[Effect]:
         """Add a task that is not started because it has finished: it has sent all its data."""

@@ -259,7 +259,8 @@ class Starter:
             said.each_batch.interrupted = stage.interrupted
         stage.find_table = functools.partial(table_written, writer, said, engine.files.qualify)
         stage.sharded, stage.volatile = sharded is not None, entry.volatile
-        stage.new, stage.emits = new, not readers or entry.directory.holds_back
+        # Also without a reader: one may start later.
+        stage.new, stage.emits = new, not new and entry.directory.holds_back
         sources = self.connections.started(upstream)
         if not self._job.asked_to_end:  # a stage that reads nothing writes nothing that could be missed
             neighbours.refuse_unfinished_before_finished(stage, sources, readers)
