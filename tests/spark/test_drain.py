@@ -64,7 +64,7 @@ class Job:
         with Settings(self.spark).in_force(*settings):
             return self.start(once=True)
 
-    def drain(self, internals: Internals | None, before: int | None = None) -> DrainResult | None:
+    def drain(self, internals: Internals, before: int | None = None) -> DrainResult | None:
         return fire_timers(self.once, self.directory, internals, before)
 
     def output(self) -> list[tuple[object, ...]]:
@@ -116,17 +116,10 @@ def test_row2_the_output_is_that_of_the_batch_query(
 
 
 @pytest.mark.usefixtures("rocksdb")
-@pytest.mark.parametrize(
-    "fallback",
-    [False, pytest.param(True, marks=pytest.mark.default_spark)],
-    ids=["internals", "public API"],
-)
-def test_with_rocksdb_and_with_public_api_only(
-    spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path, fallback: bool
-) -> None:
+def test_with_rocksdb(spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path) -> None:
     job = Job(spark, files, tmp_path, window)
     job.run()
-    assert job.drain(None if fallback else internals) is not None
+    assert job.drain(internals) is not None
     assert job.output() == job.expected()
 
 
@@ -200,7 +193,7 @@ def test_a_crash_between_planning_and_running(
     assert job.directory.source_offsets(batch) == job.directory.source_offsets(boundary)
     job.inputs["a"].minutes(60, 70)  # what comes after the last batch was planned is not the drain's
     assert write_max_watermark(job.directory, internals) == batch
-    result = run_max_watermark_batch(job.once, job.directory, batch)
+    result = run_max_watermark_batch(job.once, job.directory, batch, internals)
     assert result.batch == batch == job.directory.boundary()
     assert sum(r[-2] for r in job.output()) == 60
 
@@ -236,10 +229,10 @@ def test_a_batch_that_fails_stays_planned(
     aside = (tmp_path / "out").rename(tmp_path / "aside")
     (tmp_path / "out").write_text("a file where the sink has its folder")
     with pytest.raises(QueryFailed, match="could not be run"):
-        run_max_watermark_batch(job.once, job.directory, batch)
+        run_max_watermark_batch(job.once, job.directory, batch, internals)
     (tmp_path / "out").unlink()
     aside.rename(tmp_path / "out")
-    assert run_max_watermark_batch(job.once, job.directory, batch).batch == batch
+    assert run_max_watermark_batch(job.once, job.directory, batch, internals).batch == batch
     assert job.output() == job.expected()
 
 
@@ -252,4 +245,4 @@ def test_a_query_that_writes_elsewhere_is_noticed(
     batch = write_max_watermark(job.directory, internals)
     assert batch is not None
     with pytest.raises(QueryFailed, match="should have fired all timers"):
-        run_max_watermark_batch(other.once, job.directory, batch)
+        run_max_watermark_batch(other.once, job.directory, batch, internals)

@@ -165,23 +165,19 @@ def test_r7_timers_that_set_timers(
     assert times_of(job) == rung()
 
 
-@pytest.mark.parametrize(
-    "fallback", [pytest.param(False, marks=pytest.mark.slow), True], ids=["internals", "public API"]
-)
 def test_r7_timeouts_set_again(
     spark: SparkSession,
     files: HadoopFiles,
     internals: Internals,
     tmp_path: Path,
     store: str,
-    fallback: bool,
 ) -> None:
     job = Job(spark, files, tmp_path, timeouts(TIMES))
     job.run()
     assert job.output() == []
     boundary = job.directory.boundary()
     assert boundary is not None
-    drained = job.drain(None if fallback else internals)
+    drained = job.drain(internals)
     assert drained is not None
     assert (drained.batches, drained.state_rows_left, drained.timers_left) == (TIMES + 1, 0, False)
     assert drained.batch == boundary + drained.batches

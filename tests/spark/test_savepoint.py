@@ -77,7 +77,7 @@ class Job:
         self.run(directory, out)
         batch = write_max_watermark(directory, internals)
         assert batch is not None
-        run_max_watermark_batch(lambda: self._once(directory, out), directory, batch)
+        run_max_watermark_batch(lambda: self._once(directory, out), directory, batch, internals)
         schema = "window struct<start timestamp, end timestamp>, k string, count long"
         # Not as a stream's output: its log begins with the batch after the savepoint's, which Spark does not
         # read.

@@ -20,6 +20,16 @@ from tests.runtime.localfiles import LocalFiles
 POSITION = '{"logOffset":3}'
 
 
+class Writes:
+    """Of Spark's private members, the one that writes an entry."""
+
+    def create_atomic(self, uri: str, data: bytes) -> None:
+        LocalFiles().write_new(uri, data)
+
+
+WRITES: Any = Writes()
+
+
 @pytest.fixture
 def directory(tmp_path: Path) -> CheckpointDir:
     """Of a stateful query that has committed batch 0, an hour ago."""
@@ -39,7 +49,7 @@ def directory(tmp_path: Path) -> CheckpointDir:
 def test_r7_a_drain_reads_nothing_and_its_processing_time_is_that_of_the_batch_before(
     directory: CheckpointDir,
 ) -> None:
-    batch = write_max_watermark(directory, None)
+    batch = write_max_watermark(directory, WRITES)
     assert batch == 1
     entry = directory.entry(batch)
     assert (entry.format, entry.offsets) == (1, {"0": POSITION})
@@ -48,7 +58,7 @@ def test_r7_a_drain_reads_nothing_and_its_processing_time_is_that_of_the_batch_b
         "batchTimestampMs": 120_000,
         "conf": {"a": "b"},
     }
-    again = plan(directory, batch, MAX_WATERMARKS[1], None)
+    again = plan(directory, batch, MAX_WATERMARKS[1], WRITES)
     assert directory.entry(again).metadata["batchTimestampMs"] == 120_000
 
 

@@ -91,7 +91,7 @@ def state_rows(directory: CheckpointDir, queries: Iterable[StreamingQuery | None
 
 
 def fire_timers(
-    start_once: StartOnce, directory: CheckpointDir, internals: Internals | None, before: int | None = None
+    start_once: StartOnce, directory: CheckpointDir, internals: Internals, before: int | None = None
 ) -> DrainResult | None:
     """Run batches with max watermarks until no timer is left, or until all of MAX_WATERMARKS are used.
 
@@ -150,7 +150,7 @@ def kept_for_the_clock(task: str, result: DrainResult) -> Problem | None:
     return Problem("ProcessingTimersLeft", message, remedy)
 
 
-def write_max_watermark(directory: CheckpointDir, internals: Internals | None) -> int | None:
+def write_max_watermark(directory: CheckpointDir, internals: Internals) -> int | None:
     """Plan the first batch that fires timers, without running it. From here on, the query can only end.
 
     May be repeated: it then finds the last batch that an earlier attempt planned.
@@ -171,7 +171,7 @@ def run_max_watermark_batch(
     start_once: StartOnce,
     directory: CheckpointDir,
     batch: int,
-    internals: Internals | None = None,
+    internals: Internals,
     before: int | None = None,
 ) -> DrainResult:
     """Run the planned batch, unless it is already committed.
@@ -188,13 +188,13 @@ def run_max_watermark_batch(
     if batches > 1:
         _keep_lateness(directory, batch, internals)
     begun = time.monotonic()
-    settings = internals.traits.flush_settings if internals is not None else ()
+    settings = internals.traits.flush_settings
     if before is not None:
         settings = (*settings, (TRACKING, "false"))
     query = run_to_end(partial(start_once, *settings))
     check_committed(directory, batch)
     result = result_of(query, directory, batch, time.monotonic() - begun, before)
-    if internals is None or not _has_timers(directory):
+    if not _has_timers(directory):
         return result
     return replace(result, processing_time=internals.execution(query).has_processing_time_timers())
 
@@ -228,7 +228,7 @@ def result_of(
     return DrainResult(batch, batches, rows, seconds, _rows_left(directory, operators, before), timers)
 
 
-def plan(directory: CheckpointDir, last: int, watermark: int, internals: Internals | None) -> int:
+def plan(directory: CheckpointDir, last: int, watermark: int, internals: Internals) -> int:
     """Plan the batch after `last`, with the given watermark, and the same offsets and processing time.
 
     :param last: the last committed batch.
@@ -239,7 +239,7 @@ def plan(directory: CheckpointDir, last: int, watermark: int, internals: Interna
     return last + 1
 
 
-def _keep_lateness(directory: CheckpointDir, batch: int, internals: Internals | None) -> None:
+def _keep_lateness(directory: CheckpointDir, batch: int, internals: Internals) -> None:
     """Set the watermark of the batch before `batch` back to its value from before the drain.
 
     Spark drops rows as late by the watermark of the previous batch, as the offset log has it. With a max
@@ -260,13 +260,10 @@ def _keep_lateness(directory: CheckpointDir, batch: int, internals: Internals | 
         _write(directory, batch - 1, entry.serialize(), internals)
 
 
-def _write(directory: CheckpointDir, batch: int, entry: bytes, internals: Internals | None) -> None:
+def _write(directory: CheckpointDir, batch: int, entry: bytes, internals: Internals) -> None:
     uri = f"{directory.uri}/offsets/{batch}"
-    if internals is None:
-        directory.files.write_new(uri, entry)
-    else:
-        with translated(uri, "write"):
-            internals.create_atomic(uri, entry)
+    with translated(uri, "write"):
+        internals.create_atomic(uri, entry)
 
 
 def _has_timers(directory: CheckpointDir) -> bool:
