@@ -241,7 +241,7 @@ def test_the_timeline_and_the_index(page: Page, site: Site, everything: ApiServe
     page.get_by_role("row").filter(has_text="upgrade-4-7").first.wait_for()
     assert page.get_by_role("row").filter(has_text="1648\u20131650").count() == 1
     page.keyboard.press("ArrowRight")
-    assert page.get_by_role("tab", name="Configuration").get_attribute("aria-selected") == "true"
+    page.get_by_role("tab", name="Configuration", selected=True).wait_for()
 
 
 def test_one_sample_is_a_point(page: Page, api: ApiServer, now: datetime) -> None:

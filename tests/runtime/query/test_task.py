@@ -11,6 +11,7 @@ from streamjob.protocol.graph import TaskName
 from streamjob.runtime.query.bounded_input import InputEnd
 from streamjob.runtime.query.task import Stage
 from streamjob.runtime.spark.checkpoint_dir import MAX_WATERMARK_MS, CheckpointDir
+from streamjob.runtime.spark.versions.table import BY_VERSION
 
 from ..localfiles import LocalFiles
 
@@ -37,7 +38,8 @@ def write(directory: CheckpointDir, log: str, batch: int, watermark: int = 5) ->
 
 def run_of(directory: CheckpointDir) -> Stage:
     """One that reads nothing: the job is asked to end."""
-    engine: Any = SimpleNamespace(files=FILES, jvm=None, internals=None)
+    internals = SimpleNamespace(traits=BY_VERSION["4.1"])
+    engine: Any = SimpleNamespace(files=FILES, jvm=None, internals=internals)
 
     def restart(*_: object, **__: object) -> Any:
         return Query(directory)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
+from ...protocol.wording import WORDS
 from ..views.checkpoints import Index
 from ..views.controllers import Controller
 from ..views.events import Event
@@ -95,7 +96,7 @@ class Facts:
         :param epoch: whose log it is; None: the newest one's.
         """
         if self.local:
-            return remedy.replace("the driver's log", "what the job has printed")
+            return remedy.replace(*WORDS["log"])
         if not self.logs or self.logs in remedy:
             return remedy
         which = f" --epoch {epoch}" if epoch is not None else ""

@@ -34,7 +34,7 @@ from ..spark.sources.plan_sources import sources_of
 from ..spark.stream_writer import Written, choose_location
 from ..spark.tables.find import MissingTable, table_written
 from .begin_from import begin_from, plan_of_only_task
-from .checks.file_sink import Comes, SinkFolder, begins_behind, refuse_owned, shared
+from .checks.file_sink import SinkFolder, StartingQuery, begins_behind, refuse_owned, shared
 from .checks.neighbours import refuse_other_job
 from .checks.preflight import Going
 from .checks.spark_version import refuse_newer
@@ -339,7 +339,7 @@ def _prepare_sink(
     origins = frozenset(canonical(t.location) for t in (point.record.tasks if point.record else ()))
     here = False if plan.start is Start.REDISTRIBUTED else going.wrote_here
     committed = directory.latest_commit()
-    query = Comes(me, origins, directory.latest_offset(), committed, here)
+    query = StartingQuery(me, origins, directory.latest_offset(), committed, here)
     record = f"{at}/{sink_log.METADATA}"
     folder = SinkFolder(
         at,

@@ -121,6 +121,7 @@ class RestorePoints:
         self.config = config
         # None if the job has none, or has a checkpoint of its own.
         self.savepoint = config.restore.savepoint if config.restore.latest is None else None
+        self._past: dict[str, PastReader | None] = {}  # of stages that have not started; None: it reads on
 
     def of(self, files: HadoopFiles, uid: str) -> RestorePoint:
         """What a stage starts from.
@@ -236,16 +237,21 @@ class RestorePoints:
 
         :raises StreamJobError: as `checkpoint`.
         """
-        record, found = self.checkpoint(files), []
-        for stage in record.stages if record else ():
-            if stage.uid in started or not stage.tasks:
-                continue
-            directories = [self.directory(files, stage.uid, task) for task in stage.tasks]
-            if stage.finished or any(d.is_drained() for d in directories):
-                notes = [ends for d in directories if (ends := noted(d)) is not None]
-                reads = tuple(channel for ends in notes for channel in ends.channels_read(files.canonical))
-                found.append(PastReader(stage.uid, reads, stage.upstream, stage.finished))
-        return found
+        record = self.checkpoint(files)
+        left = [s for s in (record.stages if record else ()) if s.uid not in started and s.tasks]
+        for stage in left:
+            if stage.uid not in self._past:  # each start asks, and nothing changes until the stage starts
+                self._past[stage.uid] = self._past_reader(files, stage)
+        return [past for stage in left if (past := self._past[stage.uid]) is not None]
+
+    def _past_reader(self, files: HadoopFiles, stage: StageRecord) -> PastReader | None:
+        """What the stage has read; None if it goes on to read."""
+        directories = [self.directory(files, stage.uid, task) for task in stage.tasks]
+        if not stage.finished and not any(d.is_drained() for d in directories):
+            return None
+        notes = [ends for d in directories if (ends := noted(d)) is not None]
+        reads = tuple(channel for ends in notes for channel in ends.channels_read(files.canonical))
+        return PastReader(stage.uid, reads, stage.upstream, stage.finished)
 
     def _read(self, files: HadoopFiles, savepoint: str) -> CheckpointRecord:
         record = read_manifest(files, savepoint).checkpoint

@@ -9,7 +9,7 @@ import pytest
 from streamjob.runtime.query.places.claim import SinkShared
 from streamjob.runtime.query.places.owner import Owner
 from streamjob.runtime.spark.sink_log import Log, SinkAhead, SinkBehind, SinkGone
-from streamjob.runtime.startup.checks.file_sink import Comes, SinkFolder, begins_behind, refuse_owned
+from streamjob.runtime.startup.checks.file_sink import SinkFolder, StartingQuery, begins_behind, refuse_owned
 
 ME = Owner("streamjob.owner", 1, "shop/orders", "uid-1", "file:/chk", "counts", "file:/chk/counts/0")
 ANOTHER = Owner("streamjob.owner", 1, "shop/bills", "uid-2", "file:/other", "sums", "file:/other/sums/0")
@@ -24,8 +24,10 @@ def folder(*names: int | str, owner: Owner | None = ME, commits: bool = False) -
     return SinkFolder("file:/out", log(*names), owner, commits)
 
 
-def at(planned: int | None, committed: int | None = None, *, here: bool | None = True) -> Comes:
-    return Comes(ME, planned=planned, committed=planned if committed is None else committed, wrote_here=here)
+def at(planned: int | None, committed: int | None = None, *, here: bool | None = True) -> StartingQuery:
+    return StartingQuery(
+        ME, planned=planned, committed=planned if committed is None else committed, wrote_here=here
+    )
 
 
 # --- the log ------------------------------------------------------------------------------------------------
@@ -64,14 +66,14 @@ def test_the_interval_of_a_log_comes_before_the_configured_one() -> None:
 @pytest.mark.parametrize(
     ("names", "query"),
     [
-        ((), Comes(ME)),
+        ((), StartingQuery(ME)),
         ((0, 1, 2), at(2)),
         ((0, 1, 2), at(2, committed=1)),  # in the log, and not in Spark's commit log: Spark skips it
         ((0, 1), at(2, committed=1)),
         (WHOLE, at(11)),
     ],
 )
-def test_a_log_that_ends_where_the_query_does(names: tuple[int | str, ...], query: Comes) -> None:
+def test_a_log_that_ends_where_the_query_does(names: tuple[int | str, ...], query: StartingQuery) -> None:
     assert begins_behind(folder(*names), query) is False
 
 
@@ -135,7 +137,7 @@ def test_a_folder_that_ends_before_an_adopted_query_is_not_its_own() -> None:
 @pytest.mark.parametrize("names", [(), (0, 1, 2)])
 def test_the_folder_of_another_job_is_refused_with_both_names(names: tuple[int, ...]) -> None:
     with pytest.raises(SinkShared) as refused:
-        begins_behind(folder(*names, owner=ANOTHER), Comes(ME))
+        begins_behind(folder(*names, owner=ANOTHER), StartingQuery(ME))
     assert "query 'sums' of job shop/bills" in refused.value.message
     assert "query 'counts' of job shop/orders" in refused.value.message
     assert "streamjob-owner.json" in refused.value.remedy
@@ -160,7 +162,7 @@ def test_a_folder_is_not_another_query_s_of_the_same_job() -> None:
 
 
 def test_a_folder_goes_to_the_job_that_continues_from_a_savepoint_of_its_query() -> None:
-    fork = Comes(ME, frozenset({ANOTHER.checkpoint}), 2, 2, wrote_here=True)
+    fork = StartingQuery(ME, frozenset({ANOTHER.checkpoint}), 2, 2, wrote_here=True)
     assert begins_behind(folder(*range(3), owner=ANOTHER), fork) is False
     with pytest.raises(SinkAhead):
         begins_behind(folder(*range(4), owner=ANOTHER), fork)
@@ -168,7 +170,7 @@ def test_a_folder_goes_to_the_job_that_continues_from_a_savepoint_of_its_query()
 
 def test_spark_s_file_sink_and_a_file_sink_of_ours_share_no_folder() -> None:
     with pytest.raises(SinkShared, match="FileSink"):
-        begins_behind(folder(owner=None, commits=True), Comes(ME))
+        begins_behind(folder(owner=None, commits=True), StartingQuery(ME))
     with pytest.raises(SinkShared, match="sums"):
-        refuse_owned(folder(owner=ANOTHER), Comes(ME))
-    refuse_owned(folder(0, 1, owner=None, commits=True), Comes(ME))
+        refuse_owned(folder(owner=ANOTHER), StartingQuery(ME))
+    refuse_owned(folder(0, 1, owner=None, commits=True), StartingQuery(ME))

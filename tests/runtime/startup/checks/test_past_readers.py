@@ -65,6 +65,24 @@ def test_w7_what_runs_on_or_has_started_is_no_past_reader(tmp_path: Path) -> Non
     assert points(tmp_path, live, done).past_readers(FILES, ["done"]) == []
 
 
+def test_the_directories_are_read_once_however_many_queries_start(tmp_path: Path) -> None:
+    class Counting(LocalFiles):
+        reads = 0
+
+        def read_bytes(self, uri: str, limit: int = 1 << 20) -> bytes:
+            self.reads += 1
+            return super().read_bytes(uri, limit)
+
+    files: Any = Counting()
+    live = stage(tmp_path, "live", Place("files", "file:/data/clean"), finished=False)
+    done = stage(tmp_path, "done", Place("files", "file:/data/clean"))
+    restored = points(tmp_path, live, done)
+    first = restored.past_readers(files, ())
+    reads = files.reads
+    assert [past.uid for past in restored.past_readers(files, ["live"])] == [past.uid for past in first]
+    assert files.reads == reads > 0
+
+
 def test_w6_a_new_query_behind_one_that_a_crash_has_left_flushed_is_refused(tmp_path: Path) -> None:
     """What it reads goes on to its end with the queries that it had, and a new one is not one of them."""
     place = Place("files", "file:/data/clean")

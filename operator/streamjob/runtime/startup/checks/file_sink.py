@@ -32,7 +32,7 @@ class SinkFolder:
 
 
 @dataclass(frozen=True)
-class Comes:
+class StartingQuery:
     """The query that is about to start.
 
     :param me: as the folder's owner.
@@ -55,7 +55,7 @@ class Comes:
         return theirs is not None and (self.me.same_query(theirs) or theirs.checkpoint in self.origins)
 
 
-def refuse_owned(folder: SinkFolder, query: Comes) -> None:
+def refuse_owned(folder: SinkFolder, query: StartingQuery) -> None:
     """Check that no other query writes to the folder with Spark's file sink.
 
     :param query: it writes there with a `FileSink`, as others may.
@@ -65,7 +65,7 @@ def refuse_owned(folder: SinkFolder, query: Comes) -> None:
         raise shared(folder, query.me)
 
 
-def begins_behind(folder: SinkFolder, query: Comes) -> bool:
+def begins_behind(folder: SinkFolder, query: StartingQuery) -> bool:
     """Check the folder against what the query begins from.
 
     :returns: whether the log has to be prepared, because the query's earlier batches are in another folder.
@@ -125,7 +125,7 @@ def shared(folder: SinkFolder, me: Owner) -> SinkShared:
     )
 
 
-def _ahead(folder: SinkFolder, query: Comes, newest: int) -> SinkAhead:
+def _ahead(folder: SinkFolder, query: StartingQuery, newest: int) -> SinkAhead:
     planned = query.planned
     begins = "begins with batch 0" if planned is None else f"continues after batch {planned}"
     again = ", or <new-job> to continue it" if planned is None else ""
