@@ -164,6 +164,7 @@ def test_r7_a_reader_with_timers_of_processing_time_catches_up_in_a_drain(
     with script.driver() as driver:
         await_batch(driver, "reader", 0)
         script.feed.minutes(6, 12)
+        await_batch(driver, "writer", 1)
         driver.finish(Mode.DRAIN)
         status = driver.report()
     assert sum(script.values(spark, "reader")) == 12, "each row of the input is counted once"

@@ -1,28 +1,11 @@
-"""Spark's folder, and how one knows that a JVM which its launcher has started is up."""
+"""Spark's folder."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
-import time
 from functools import lru_cache
 from pathlib import Path
-
-CONNECTION = "_PYSPARK_DRIVER_CONN_INFO_PATH"  # the file in which the JVM says where it listens
-CLASSIC = "SPARK_CONNECT_MODE"  # "0" from Spark 4.0 on; older ones do not know it
-LOOK = 0.01  # seconds between two looks for that file
-
-
-def comes_up(process: subprocess.Popen[bytes], connection: Path) -> bool:
-    """Wait until a JVM has said where it listens.
-
-    :param connection: the file in which it says that.
-    :returns: False if it has ended.
-    """
-    while process.poll() is None and not connection.exists():
-        time.sleep(LOOK)
-    return process.poll() is None
 
 
 def spark_home() -> Path | None:

@@ -11,6 +11,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, ClassVar
@@ -23,8 +24,11 @@ from ..protocol.errors import StreamJobError
 from . import class_archive, numpy_converters
 from .errors import first_line
 from .process import JvmDied
-from .spark_home import CLASSIC, CONNECTION, comes_up, spark_home
+from .spark_home import spark_home
 
+CONNECTION = "_PYSPARK_DRIVER_CONN_INFO_PATH"  # the file in which the JVM says where it listens
+CLASSIC = "SPARK_CONNECT_MODE"  # "0" from Spark 4.0 on; older ones do not know it
+LOOK = 0.01  # seconds between two looks for that file
 PINNED = "PYSPARK_PIN_THREAD"  # a variable: whether each thread of Python has one of its own in the JVM
 MEMORY = "256m"
 ENDS_WITHIN = 5.0  # seconds
@@ -132,7 +136,7 @@ class SmallJvm(Jvm):
         except OSError as e:
             raise _no_jvm(str(e)) from None
         try:
-            if comes_up(self.process, connection):
+            if _comes_up(self.process, connection):
                 return _connect(connection.read_bytes())
         except BaseException:  # the script is ended, for example
             self.process.kill()
@@ -177,6 +181,17 @@ def submit(
         env={**environment, **variables},
         start_new_session=True,  # Ctrl-C is not for it
     )
+
+
+def _comes_up(process: subprocess.Popen[bytes], connection: Path) -> bool:
+    """Wait until a JVM has said where it listens.
+
+    :param connection: the file in which it says that.
+    :returns: False if it has ended.
+    """
+    while process.poll() is None and not connection.exists():
+        time.sleep(LOOK)
+    return process.poll() is None
 
 
 def _connect(connection: bytes) -> Any:

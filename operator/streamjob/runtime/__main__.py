@@ -21,14 +21,10 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..protocol.errors import StreamJobError
 from ..protocol.messages.driver_config import Application, Restore
 from ..protocol.wording import speak_of_laptop
-
-if TYPE_CHECKING:
-    from .process.jvm_ahead import JvmAhead
 
 EXAMPLES = """
 In a driver pod, the controller sets STREAMJOB_CONFIG. A script that is named here runs
@@ -73,7 +69,6 @@ def main(arguments: list[str]) -> int:
     try:
         if options.local and application is None:
             raise config.NotConfigured("--local needs a script", remedy="See --help")
-        jvm = _jvm_ahead(in_pod=not options.local)
         from .process.image import floor  # noqa: PLC0415  imports pyspark
 
         floor.refuse_image(in_pod=not options.local)
@@ -81,7 +76,7 @@ def main(arguments: list[str]) -> int:
         from .process.local import job_folder, run  # noqa: PLC0415
 
         if not options.local:
-            return pod.run(application, jvm)
+            return pod.run(application)
         assert application is not None
         place = job_folder.JobFolder(Path(options.state or f".streamjob/{Path(options.script).stem}"))
         begin = Restore(
@@ -93,7 +88,6 @@ def main(arguments: list[str]) -> int:
             application,
             place,
             begin,
-            jvm,
             drain=options.drain,
             handover=options.handover,
             ui=options.ui,
@@ -104,22 +98,6 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:  # before the signals are the job's
         print("streamjob: interrupted before the script began", file=sys.stderr)
         return 130
-
-
-def _jvm_ahead(*, in_pod: bool) -> JvmAhead:
-    """Start the JVM, before anything is imported that takes long.
-
-    :raises NotConfigured: in a pod, as `config.parse` and `config.adopt_spark_properties`.
-    """
-    from .process import config, jvm_ahead  # noqa: PLC0415
-
-    if in_pod:
-        settings = config.parse(os.environ)
-        folder = config.adopt_spark_properties(settings.spark_conf, settings.executor_template)
-    else:
-        folder = config.adopt_spark_properties(config.of_laptop(), None)
-    environment = {key: value for key, value in os.environ.items() if key not in config.OWN}
-    return jvm_ahead.JvmAhead(folder, environment)
 
 
 def _until_the_reader_leaves(command: Callable[[], int]) -> int:

@@ -236,7 +236,7 @@ class Exit:
         """
         listeners = self._driver.script.listeners
         listeners.release()
-        ended = end_spark(limit - time.monotonic(), may_leave=self._driver.terminated.is_set())
+        ended = end_spark(limit - time.monotonic())
         told = listeners.all_told(limit - time.monotonic())
         if not (told and ended):
             log.warning("Spark, or a listener of the script, does not end in its time")

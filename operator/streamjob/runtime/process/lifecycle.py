@@ -8,10 +8,10 @@ with the script's code. `exit.py` has the rest.
 from __future__ import annotations
 
 import atexit
-import gc
 import logging
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 from ...jvm.errors import one_line
@@ -23,7 +23,6 @@ from ..driver.threads import script_threads
 from ..spark.dependencies.prepare import prepare
 from . import patch_pyspark, script
 from .exit import Exit
-from .jvm_ahead import JvmAhead
 from .main_end import MainEnd
 from .script import Outcome
 
@@ -34,19 +33,16 @@ NO_QUERY = "the script came to its end without starting a streaming query"
 START_ONE = "Start one with writeStream…start() and wait for it with awaitTermination()"
 
 
-def run_script(settings: DriverConfig, driver: Driver, exits: Exit, jvm: JvmAhead) -> int:
+def run_script(settings: DriverConfig, driver: Driver, exits: Exit, folder: Path) -> int:
     """Run the script in the calling thread, the main one, until the script and all its queries have ended.
 
-    :param jvm: for the script, in a folder that also takes what the job needs beside its image.
+    :param folder: takes what the job needs beside its image.
     :returns: the exit code.
     """
     end, process = MainEnd(), os.getpid()
     try:
         patch_pyspark.install(driver)
-        jvm.lend()
-        file = prepare(settings.application, settings.deps, jvm.folder)
-        # The modules stay to the end. Python's last collections would take 0.05 s to find nothing in them.
-        gc.freeze()
+        file = prepare(settings.application, settings.deps, folder)
         exits.script_begins()
         outcome = script.run(settings.application, file, exits.main_thread_is_over)
     except StreamJobError as e:  # raised by the runtime before the script began

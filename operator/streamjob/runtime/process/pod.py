@@ -18,7 +18,6 @@ from ..startup import index_recovery
 from ..startup.own_disk import refuse_own_disk
 from . import config, termination_log
 from .exit import Exit
-from .jvm_ahead import JvmAhead
 from .lifecycle import run_script
 from .servers.control_server import ControlServer
 from .servers.metrics_server import serve_metrics
@@ -29,11 +28,10 @@ log = logging.getLogger("streamjob")
 INDEX_WAIT = 5.0  # seconds that an evicted driver waits for the index before it relies on its report
 
 
-def run(application: Application | None, jvm: JvmAhead) -> int:
+def run(application: Application | None) -> int:
     """Run the job in this pod until it ends.
 
     :param application: overrides the application of the configuration, None to keep it.
-    :param jvm: started with the job's Spark settings.
     :returns: the exit code of the process. 1, with a final report, if a lost index cannot be recovered, or
         the job's state would be on the pod's own disk.
     :raises NotConfigured: the process does not run in a driver pod, or its configuration is invalid.
@@ -43,6 +41,7 @@ def run(application: Application | None, jvm: JvmAhead) -> int:
     if application is not None:
         settings = replace(settings, application=application)
     place = config.Place.of(os.environ)
+    folder = config.adopt_spark_properties(settings.spark_conf, settings.executor_template)
     config.forget(os.environ)
     credentials = config.credentials(place.secrets)
     status = DriverStatus(1, settings.job.uid, settings.epoch, DriverPhase.STARTING)
@@ -62,7 +61,7 @@ def run(application: Application | None, jvm: JvmAhead) -> int:
     serve_metrics(("", place.metrics_port), settings.job, board)
     ours.on(signal.SIGTERM, lambda: evict(settings, driver, exits))
     threads.start(exits.watch_request, "streamjob-tail")
-    return run_script(settings, driver, exits, jvm)
+    return run_script(settings, driver, exits, folder)
 
 
 def evict(settings: DriverConfig, driver: Driver, exits: Exit) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
-import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,11 +10,7 @@ from contextlib import suppress
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from ....jvm.context_end import left_to_finish
-from ....jvm.errors import one_line
 from .. import threads
-
-log = logging.getLogger("streamjob")
 
 
 class Sessions:
@@ -56,10 +50,9 @@ class Sessions:
             self.end(really)
 
 
-def end_spark(seconds: float, *, may_leave: bool) -> bool:
+def end_spark(seconds: float) -> bool:
     """Stop the Spark context that is still active, if there is one. Waits for at most `seconds`.
 
-    :param may_leave: leave it to the end of the JVM's process, unless it has something to finish (ADR 45).
     :returns: whether it is done. Then Spark has told its listeners of everything.
     """
     context = SparkContext._active_spark_context
@@ -69,19 +62,9 @@ def end_spark(seconds: float, *, may_leave: bool) -> bool:
 
     def stop() -> None:
         with suppress(Exception):  # the JVM may be gone
-            reason = _left_to_finish(context) if may_leave else "the job has not ended in order"
-            if reason is not None:
-                log.info("Spark stops before its process ends: %s", reason)
-                # pyspark's own method: the patched one would first end the queries.
-                inspect.unwrap(SparkContext.stop)(context)
+            # pyspark's own method: the patched one would first end the queries.
+            inspect.unwrap(SparkContext.stop)(context)
         done.set()
 
     threads.start(stop, "stop-spark")
     return done.wait(max(seconds, 0))
-
-
-def _left_to_finish(context: SparkContext) -> str | None:
-    try:
-        return left_to_finish(context, os.environ)
-    except Exception as e:
-        return one_line(e)

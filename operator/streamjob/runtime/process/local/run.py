@@ -26,7 +26,6 @@ from ...driver.driver import Driver
 from ...driver.status_board import StatusBoard
 from .. import config
 from ..exit import Exit
-from ..jvm_ahead import JvmAhead
 from ..lifecycle import run_script
 from ..script import ScriptNotFound
 from ..signals import Signals
@@ -51,7 +50,6 @@ def run(
     application: Application,
     place: JobFolder,
     begin: Restore,
-    jvm: JvmAhead,
     *,
     drain: bool,
     handover: bool = False,
@@ -60,7 +58,6 @@ def run(
     """Run the script until its job ends.
 
     :param begin: the user's options: a savepoint to start from, and what is allowed.
-    :param jvm: started with `config.of_laptop()`.
     :param handover: if the job runs already, take over from the process that runs it.
     :param ui: serve the page of the job as long as it runs.
     :returns: the exit code of the process.
@@ -82,6 +79,7 @@ def run(
         refuse_if_over(settings.restore)  # before the script does anything
     if prepared:
         settings = handovers.prepared(settings, place)
+    folder = config.adopt_spark_properties(settings.spark_conf, None)
     board = StatusBoard(DriverStatus(1, settings.job.uid, settings.epoch, DriverPhase.STARTING))
     driver = Driver(settings, board)
     driver.on_begin = lambda: place.begin(settings.epoch)
@@ -119,7 +117,7 @@ def run(
     tell(f"streamjob: epoch {settings.epoch} in {place.folder}; Ctrl-C stops with a savepoint")
     if ui:
         page.start(place.folder, tell)
-    return run_script(settings, driver, exits, jvm)
+    return run_script(settings, driver, exits, folder)
 
 
 def _refuse_missing(application: Application) -> None:
