@@ -3,8 +3,8 @@
 The files in docs/ must be readable in the repository, and the site must not copy text. So a page marks what
 the site puts in place of some lines:
 
-    <!-- include: README.md#limits -->          the section of that file, without its heading
-    See [Limits](../README.md#limits).          what a reader of the repository sees instead
+    <!-- include: README.md#streamjob -->       the section of that file, without its heading
+    The [README](../README.md) says it.         what a reader of the repository sees instead
     <!-- /include -->
 
     <!-- generated: resource -->                a page that `python -m dev.docs` has generated
@@ -94,7 +94,7 @@ class Site:
 
     :param root: the repository.
     :param generated: the generated pages by name.
-    :param sections: for each included section (`README.md#limits`), the page and the anchor that have it.
+    :param sections: for each included section (`README.md#streamjob`), the page and the anchor that have it.
     :param linked: files outside of docs/ to which a page links.
     """
 

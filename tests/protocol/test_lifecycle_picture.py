@@ -1,4 +1,4 @@
-"""The picture in the README is the table."""
+"""The picture in docs/concepts.md is the table."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path
 
 from streamjob.protocol import lifecycle
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "concepts.md"
 
 
-def test_the_life_cycle_in_the_readme_is_the_table() -> None:
-    text = README.read_text()
+def test_the_life_cycle_in_the_page_is_the_table() -> None:
+    text = PAGE.read_text()
     block = text.partition("<!-- lifecycle: python -m streamjob.protocol.lifecycle -->\n")[2].partition(
         "<!-- /lifecycle -->"
     )[0]
