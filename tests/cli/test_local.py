@@ -111,6 +111,24 @@ def test_a_job_that_has_failed(place: JobFolder) -> None:
     assert view.last_error is not None
 
 
+def test_a_job_whose_jvm_does_not_answer(place: JobFolder, capsys: Output) -> None:
+    """It is not Ready. Once its process has ended, nothing could answer."""
+    frozen = Problem("JvmNotResponding", "the JVM has not answered since T", "Continue it")
+    place.write_status(replace(RUNS, warnings=(frozen,)))
+    view = job(folder.resource(seen(place)))
+    assert (view.phase, view.ready) == ("Running", False)
+    ready = view.conditions["Ready"]
+    assert (ready.reason, ready.message) == (frozen.reason, "the JVM has not answered since T. Continue it")
+    assert view.last_error is not None
+    assert main(["diagnose", "--local", str(place.folder)]) == ExitCode.DONE
+    shown = capsys.readouterr().out
+    assert "the JVM has not answered since T" in shown
+    assert "kill -CONT" in shown
+    ended(place)
+    after = job(folder.resource(seen(place)))
+    assert (after.warnings, after.last_error) == ((), None)
+
+
 @pytest.mark.parametrize(
     ("mode", "phase", "state"), [(Mode.STOP, "Stopping", "Stopped"), (Mode.DRAIN, "Draining", "Drained")]
 )

@@ -47,6 +47,12 @@ def death(seconds: float) -> JvmDied | None:
         return None
 
 
+def pid() -> int | None:
+    """Of the JVM's process; None if it is not a child of this process."""
+    process = _process()
+    return None if process is None else process.pid
+
+
 def _process() -> subprocess.Popen[bytes] | None:
     return getattr(SparkContext._gateway, "proc", None)  # set by pyspark.java_gateway.launch_gateway
 

@@ -20,6 +20,7 @@ WORDS = {
         "set spec.restoreFrom.allowNonRestoredState to true",
         "use --allow-non-restored-state",
     ),
+    "in-container": (" in the driver's container", ""),
     "log": ("the driver's log", "what the job has printed"),
     "memory": ("spec.driver.memory", "spark.driver.memory in spark-defaults.conf"),
     "executor-memory": ("spec.executor.memory", "spark.executor.memory"),

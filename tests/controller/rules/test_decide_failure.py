@@ -23,6 +23,7 @@ from ..factories import (
     exited,
     failed,
     index,
+    is_ready,
     is_stalled,
     job,
     look,
@@ -165,6 +166,7 @@ class TestFailure:
         _, reason, do, d = look(o)
         assert (reason, do) == ("DriverUnreachable", [])
         assert is_stalled(d)
+        assert not is_ready(d)
 
     def test_a_pod_on_a_lost_node_is_waited_for(self) -> None:
         lost = running(deleting=True, node="n1")

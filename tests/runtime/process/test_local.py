@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,15 @@ from streamjob.protocol.formats.records import (
     TaskRecord,
 )
 from streamjob.protocol.lifecycle import Scenario
+from streamjob.protocol.messages.commands import Mode
 from streamjob.protocol.messages.driver_config import Application, Restore
-from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
+from streamjob.protocol.messages.driver_status import (
+    DriverPhase,
+    DriverStatus,
+    Problem,
+    TerminationStatus,
+    TerminationStep,
+)
 from streamjob.protocol.wording import WORDS
 from streamjob.runtime.__main__ import parser
 from streamjob.runtime.driver.status_board import StatusBoard
@@ -44,6 +52,19 @@ def test_a_problem_is_told_with_what_to_do_at_the_terminal() -> None:
     problem = Problem("Gone", "it is gone", "Mount it elsewhere")
     status = DriverStatus(1, "uid", 1, DriverPhase.FAILED, problem=problem)
     assert describe(status) == "Gone: it is gone. Mount it elsewhere"
+
+
+def test_a_jvm_that_does_not_answer_is_told_with_what_to_do() -> None:
+    """Of a stop, too: what it would cost to wait no longer."""
+    frozen = Problem("JvmNotResponding", "the JVM has not answered since T", "Continue it")
+    status = DriverStatus(1, "uid", 1, DriverPhase.RUNNING, warnings=(Problem("Other", "no"), frozen))
+    assert describe(status) == "Running (the JVM has not answered since T. Continue it)"
+    failed_before = Problem("Failed", "a try has failed")
+    end = TerminationStatus("stop-1", Mode.STOP, TerminationStep.BOUNDARY, problem=failed_before)
+    assert describe(replace(status, termination=end)) == (
+        "Stop: WaitingForBoundary (the JVM has not answered since T. Continue it); to wait no longer, press "
+        "Ctrl-C again: the next start continues from the checkpoint directories"
+    )
 
 
 def refused(folder: Path, *options: str) -> str:

@@ -36,6 +36,7 @@ class Folder:
     changed: datetime | None
 
 
+FROZEN = "JvmNotResponding"  # of a warning: the process waits for its JVM
 FILES = ("lock", "index.json", "epoch", "status.json", "config.json")
 
 
@@ -124,7 +125,11 @@ def resource(folder: Folder) -> dict[str, Any]:
         "epoch": max(folder.epoch, status.get("epoch") or 0),
         "stages": [_stage(s) for s in status.get("stages") or ()],
         "conditions": _conditions(folder, phase),
-        "warnings": [{"reason": w["reason"], "message": w["message"]} for w in status.get("warnings") or ()],
+        "warnings": [
+            {"reason": w["reason"], "message": w["message"]}
+            for w in status.get("warnings") or ()
+            if runs or w["reason"] != FROZEN
+        ],
     }
     if latest is not None:
         found["checkpoint"] = {
@@ -139,7 +144,7 @@ def resource(folder: Folder) -> dict[str, Any]:
             "completedAt": written(savepoint.completed),
             "drained": savepoint.scenario in ("Drain", "EndOfInput"),
         }
-    problem = status.get("problem")
+    problem = status.get("problem") or _frozen(folder)
     if problem:
         found["lastError"] = {k: problem.get(k, "") for k in ("reason", "message", "remedy")}
     end = status.get("termination")
@@ -227,7 +232,11 @@ def _conditions(folder: Folder, phase: str) -> list[dict[str, Any]]:
     failed = phase == "Failed"
     if failed and problem:
         reason, message = problem["reason"], f"{problem['message']}. {problem.get('remedy', '')}".strip()
-    flags = {"Ready": not (failed or _busy(phase) or dead), "Reconciling": _busy(phase), "Stalled": failed}
+    frozen = _frozen(folder)
+    if frozen:
+        reason, message = frozen["reason"], f"{frozen['message']}. {frozen.get('remedy', '')}".strip()
+    ready = not (failed or _busy(phase) or dead or frozen)
+    flags = {"Ready": ready, "Reconciling": _busy(phase), "Stalled": failed}
     found = [
         {
             "type": kind,
@@ -242,6 +251,12 @@ def _conditions(folder: Folder, phase: str) -> list[dict[str, Any]]:
         text = f"{dead['message']}. {dead.get('remedy', '')}".strip()
         found.append({"type": "Degraded", "status": "True", "reason": dead["reason"], "message": text})
     return found
+
+
+def _frozen(folder: Folder) -> dict[str, Any] | None:
+    """What the process says of its JVM while that does not answer it."""
+    warnings = folder.status.get("warnings") or () if folder.process is not None else ()
+    return next((w for w in warnings if w["reason"] == FROZEN), None)
 
 
 def _busy(phase: str) -> bool:

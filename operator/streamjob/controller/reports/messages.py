@@ -50,6 +50,14 @@ def next_start(job: StreamJob, s: Status) -> str:
     return "begins from nothing (there is no checkpoint)"
 
 
+def cancels(job: StreamJob, s: Status) -> str:
+    """How a stop or drain that waits for a batch is broken off, and what that costs."""
+    return (
+        "To wait no longer, set spec.state to Cancelled: no savepoint is written, sinks without transactions "
+        f"may get the running batch twice, and the next driver {next_start(job, s)}."
+    )
+
+
 def how_far(step: str, progress: str | None) -> str:
     """What a stop or drain does now, as its driver says it, without a period.
 

@@ -28,8 +28,9 @@ from ...api import DriverInfo, Phase, Spec, Status, TerminationInfo
 from ...api.specification import digest, same_attempt
 from ...protocol.formats import index as indices
 from ...protocol.messages.commands import Mode
+from ...protocol.messages.driver_status import TerminationStep
 from ..objects import names
-from ..reports.messages import how_far, next_start, sentence
+from ..reports.messages import cancels, how_far, next_start, sentence
 from . import actions, diagnosis
 from .actions import Action
 from .context import (
@@ -264,7 +265,9 @@ def _requeue_after(c: Context, decision: Decision) -> float | None:
 def _running(c: Context) -> Decision:
     driver, pod = c.observed.driver, c.observed.pod
     if driver is None or driver.phase in BEFORE_GATE:
-        text = f"The driver of epoch {c.status.epoch} starts. {_how_far_it_starts(c)}"
+        frozen = diagnosis.not_responding(driver)
+        text = sentence(frozen) if frozen else _how_far_it_starts(c)
+        text = f"The driver of epoch {c.status.epoch} starts. {text}"
         waits = pod is not None and pod.waits
         return c.decide(Phase.STARTING, "Starting", text, requeue_after=RECHECK if waits else None)
     if driver.problem is not None:
@@ -305,9 +308,11 @@ def _terminating(c: Context, ours: TerminationInfo | None, *, do: tuple[Action, 
     mode = reported.mode.value if reported else ours.mode if ours else Mode.STOP.value
     phase = Phase.DRAINING if mode == Mode.DRAIN.value else Phase.STOPPING
     text = how_far(reported.step, reported.progress) if reported else _how_far_is_the_request(c, ours)
-    s = fail(c.status, reported.problem, c.now) if reported and reported.problem else c.status
-    stuck = f" {sentence(reported.problem)}" if reported and reported.problem else ""
-    stuck += executors.in_the_way(c)
+    frozen = diagnosis.not_responding(c.observed.driver)
+    problem = frozen or (reported.problem if reported else None)
+    s = fail(c.status, problem, c.now) if problem else c.status
+    stuck = f" {sentence(problem)}" if problem else ""
+    stuck += executors.in_the_way(c) if frozen is None else _without_its_jvm(c)
     requeue_after = c.until_deletion_is_due
     if ours is not None:
         left = seconds_until(ours.deadline, c.now)
@@ -318,3 +323,12 @@ def _terminating(c: Context, ours: TerminationInfo | None, *, do: tuple[Action, 
     evicted = c.observed.driver is not None and c.observed.driver.evicted
     reason = "Evicted" if evicted and ours is None else phase.value
     return c.decide(phase, reason, f"{text}.{stuck}", do=do, status=s, requeue_after=requeue_after)
+
+
+def _without_its_jvm(c: Context) -> str:
+    """What it costs to wait no longer, while a savepoint is to be written; begins with a space."""
+    driver = c.observed.driver
+    step = driver.termination.step if driver is not None and driver.termination is not None else None
+    saved = c.leaving or step in (TerminationStep.COMPLETING, TerminationStep.CLOSED)
+    runs = driver is not None and driver.phase not in BEFORE_GATE
+    return f" {cancels(c.observed.job, c.status)}" if runs and not saved else ""

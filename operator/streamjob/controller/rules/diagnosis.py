@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from ...api import StreamJob
-from ...protocol.messages.driver_status import DriverStatus, Problem
+from ...protocol.messages.driver_status import JVM_NOT_RESPONDING, DriverStatus, Problem
 from ..reports.log_redaction import without_secrets
 from .observed import DriverExit, Observed, Pod, Unschedulable
 
@@ -142,10 +142,11 @@ def death_of(pod: Pod) -> Problem:
         return report.problem
     if report is not None and report.evicted:
         message = "the driver was evicted and its savepoint was not done within the grace period"
-        remedy = (
-            "Raise spec.termination.gracePeriod; nothing is lost, the job continues from its checkpoint "
-            "directories"
-        )
+        remedy = "nothing is lost, the job continues from its checkpoint directories"
+        if (frozen := not_responding(report)) is not None:
+            message, remedy = f"{message}: {frozen.message}", f"{frozen.remedy}; {remedy}"
+        else:
+            remedy = f"Raise spec.termination.gracePeriod; {remedy}"
         return Problem("Evicted", message, remedy, retryable=True)
     return _exited(pod.exit)
 
@@ -192,7 +193,8 @@ def unreachable(pod: Pod, last: DriverStatus | None) -> Problem:
     return Problem(
         "DriverUnreachable",
         f"the driver in pod {pod.name} has not answered {'yet' if last is None else 'for a while'}",
-        "See the driver's log, and whether a NetworkPolicy keeps the controller from its control port"
+        "See the driver's log, whether its container is paused or its node overloaded, and whether a "
+        "NetworkPolicy keeps the controller from its control port"
         + (
             "; if the log is not a driver's, the image's entry point does not run the command that it is "
             "given: set `command` of the container driver in spec.driver.template"
@@ -200,6 +202,12 @@ def unreachable(pod: Pod, last: DriverStatus | None) -> Problem:
             else "; if the pod is deleted, another driver continues from the latest checkpoint"
         ),
     )
+
+
+def not_responding(driver: DriverStatus | None) -> Problem | None:
+    """What the driver says of its JVM while that does not answer it: nothing goes on then."""
+    warnings = driver.warnings if driver is not None else ()
+    return next((w for w in warnings if w.reason == JVM_NOT_RESPONDING), None)
 
 
 def was_stable(pod: Pod | None, now: datetime) -> bool:

@@ -29,7 +29,7 @@ from ...protocol.formats.index import Index
 from ...protocol.formats.records import CheckpointRecord
 from ...protocol.messages.commands import SAVEPOINT_ID
 from ...protocol.messages.driver_status import (
-    EXECUTORS_MISSING,
+    IDLE,
     SETTING_PINNED,
     DriverPhase,
     DriverStatus,
@@ -85,7 +85,7 @@ def seen(observed: Observed) -> Status:
                 old.savepoint, _savepoint(savepoint) if savepoint else None, lambda s: s.checkpoint
             ),
             "termination": _termination(old.termination, report, observed.index),
-            "warnings": _warnings(report) if report else old.warnings,
+            "warnings": _warnings(observed, old.warnings),
         }
     )
 
@@ -213,10 +213,16 @@ def _aborted(report: DriverStatus | None) -> AbortedCheckpointStatus | None:
     )
 
 
-def _warnings(report: DriverStatus) -> tuple[WarningStatus, ...]:
-    return tuple(
-        WarningStatus(reason=w.reason, message=without_secrets(sentence(w)[:1000])) for w in report.warnings
-    )
+def _warnings(observed: Observed, old: tuple[WarningStatus, ...]) -> tuple[WarningStatus, ...]:
+    """Those of the last driver. What it could not do is no news once it has ended."""
+    pod, report = observed.pod, observed.report
+    if report is not None:
+        old = tuple(
+            WarningStatus(reason=w.reason, message=without_secrets(sentence(w)[:1000]))
+            for w in report.warnings
+        )
+    lives = pod is not None and not pod.terminated
+    return old if lives else tuple(w for w in old if w.reason not in IDLE)
 
 
 def _savepoint(record: CheckpointRecord) -> SavepointStatus:
@@ -283,10 +289,10 @@ def settle(
     """The status in `phase`, with the conditions that follow from it: Ready, Reconciling, Stalled, and
     Upgraded if there is an upgrade.
 
-    A job that runs with a dead query, or without any executor, is not Ready, and Ready says why. Neither is
-    one that still runs and is asked to end: something else may have to be done first, such as a commit to the
-    index. One whose next driver is prepared is Ready and Reconciling: who delivers a specification has to
-    wait.
+    A job that runs with a dead query, without any executor, or with a JVM that does not answer, is not Ready,
+    and Ready says why. Neither is one that still runs and is asked to end: something else may have to be done
+    first, such as a commit to the index. One whose next driver is prepared is Ready and Reconciling: who
+    delivers a specification has to wait.
 
     :param stalled: nothing moves until a person acts; implied by the phase Failed.
     """
@@ -326,7 +332,7 @@ def settle(
 def _cannot_work(s: Status) -> Condition | WarningStatus | None:
     """Why a job that runs does not do its work: a query is dead, or no batch can run."""
     dead = s.condition(ConditionType.DEGRADED)
-    return dead or next((w for w in s.warnings if w.reason == EXECUTORS_MISSING), None)
+    return dead or next((w for reason in IDLE for w in s.warnings if w.reason == reason), None)
 
 
 def fail(s: Status, problem: Problem, now: datetime) -> Status:

@@ -33,7 +33,9 @@ class TerminationStep(str, Enum):
 
 
 SETTING_PINNED = "SettingPinned"  # the reason of a warning that is also a remark to an upgrade
-EXECUTORS_MISSING = "ExecutorsMissing"  # of a warning with which a job is not Ready: no batch can run
+EXECUTORS_MISSING = "ExecutorsMissing"
+JVM_NOT_RESPONDING = "JvmNotResponding"
+IDLE = (JVM_NOT_RESPONDING, EXECUTORS_MISSING)  # of warnings while no batch can run: the job is not Ready
 
 
 @dataclass(frozen=True)

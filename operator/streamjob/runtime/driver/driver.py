@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ... import job
+from ...jvm import liveness, signals
 from ...jvm import process as jvm_process
-from ...jvm import signals
 from ...protocol.engine import events as ev
 from ...protocol.engine.coordinator import TerminationConflict
 from ...protocol.messages.commands import Mode, SavepointRequest, TerminationRequest
@@ -29,6 +29,7 @@ from ..startup.sharding.declared_shards import DeclaredStages
 from . import threads
 from .dead_queries import DeadQueries
 from .event_loop import Loop
+from .jvm_watch import JvmWatch
 from .requests import Requests
 from .script.waits import Waits
 from .script_side import ScriptSide
@@ -189,12 +190,13 @@ class Driver:
 
     def watch_jvm(self) -> None:
         """The script has a SparkContext. If the JVM dies, fail the job: no query can run in this process any
-        more. Returns at once. A repetition does nothing.
+        more. While it does not answer, warn. Returns at once. A repetition does nothing.
         """
         if not self._watches_jvm:
             self._watches_jvm = True
             signals.ignore_sigterm()
             threads.start(self._await_death_of_jvm, "streamjob-jvm")
+            JvmWatch(liveness.ping(), jvm_process.pid(), self.board).start()
 
     def _await_death_of_jvm(self) -> None:
         """Runs in a thread of its own."""

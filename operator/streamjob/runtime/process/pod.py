@@ -82,3 +82,5 @@ def evict(settings: DriverConfig, driver: Driver, exits: Exit) -> None:
         driver.terminated.wait(min(INDEX_WAIT, deadline - time.monotonic()))
         driver.complete_announced()
         driver.terminated.wait(max(deadline - time.monotonic(), 0))
+    else:
+        exits.report()  # whoever kills it in a moment finds out why it was not done

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ....protocol.messages.commands import ExecutorsRequest
 from ....protocol.messages.driver_status import TerminationStep
-from ...reports.messages import next_start
+from ...reports.messages import cancels
 from ..actions import SendExecutors
 from ..context import Context
 from ..observed import BEFORE_GATE
@@ -57,8 +57,7 @@ def in_the_way(c: Context) -> str:
     return (
         f" No batch can run: none of the {wanted} executors that it wants is there. `kubectl streamjob "
         f"diagnose {name}` says whose move it is: Kubernetes' while their pods wait for a node, else yours. "
-        "To wait no longer, set spec.state to Cancelled: no savepoint is written, sinks without transactions "
-        f"may get the running batch twice, and the next driver {next_start(c.observed.job, c.status)}."
+        f"{cancels(c.observed.job, c.status)}"
     )
 
 

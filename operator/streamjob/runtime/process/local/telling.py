@@ -6,7 +6,9 @@ import os
 from contextlib import suppress
 from functools import cache
 
-from ....protocol.messages.driver_status import DriverStatus
+from ....protocol.messages.driver_status import JVM_NOT_RESPONDING, DriverStatus
+
+CANCELS = "; to wait no longer, press Ctrl-C again: the next start continues from the checkpoint directories"
 
 
 @cache
@@ -27,7 +29,10 @@ def describe(status: DriverStatus) -> str:
         found = status.problem
         return f"{found.reason}: {found.message}. {found.remedy}".rstrip(". ")
     end = status.termination
+    frozen = next((w for w in status.warnings if w.reason == JVM_NOT_RESPONDING), None)
+    problem = frozen or (end.problem if end else None)
+    told = f" ({problem.message}. {problem.remedy})" if problem else ""
     if end is None:
-        return status.phase.value
-    problem = f" ({end.problem.message}. {end.problem.remedy})" if end.problem else ""
-    return f"{end.mode.value}: {end.step.value}{': ' if end.progress else ''}{end.progress}{problem}"
+        return f"{status.phase.value}{told}"
+    told += CANCELS if frozen else ""
+    return f"{end.mode.value}: {end.step.value}{': ' if end.progress else ''}{end.progress}{told}"
