@@ -229,6 +229,14 @@ def test_connected_runs_fail_together_and_others_go_on(job: Job) -> None:
     assert (str(first.failure), str(reader.failure), other.failure) == ("boom", "boom", None)
     assert job.interrupted == ["b"], "the query of a has ended by itself"
     assert job.board.status.degraded is not None
+    assert job.board.status.degraded.message == "a: boom", "the cause, not what it has brought"
+    job.start("a")
+    degraded = job.board.status.degraded
+    assert degraded is not None
+    assert degraded.reason == "QueryFailed"
+    assert "stage b does not run: it was interrupted when stage a, " in degraded.message
+    assert "boom" in degraded.message
+    assert "start both again" in degraded.remedy
 
 
 def test_a_failed_effect_of_the_job_fails_the_job(job: Job) -> None:

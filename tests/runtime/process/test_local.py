@@ -67,6 +67,13 @@ def test_a_jvm_that_does_not_answer_is_told_with_what_to_do() -> None:
     )
 
 
+def test_a_query_that_does_not_run_is_told_at_the_terminal() -> None:
+    """The script may handle the failure of one query, and forget the one that was interrupted with it."""
+    problem = Problem("QueryFailed", "stage b does not run", "Let the script start it again")
+    status = DriverStatus(1, "uid", 1, DriverPhase.RUNNING, degraded=problem)
+    assert describe(status) == "Running (stage b does not run. Let the script start it again)"
+
+
 def refused(folder: Path, *options: str) -> str:
     """What `--local` says before it ends.
 

@@ -30,7 +30,7 @@ def topics(*names: str, brokers: str = "k1:9092", pattern: bool = False) -> Chan
         (files("file:/x/b"), files("file:/a/*", pattern=True), False),
         (topics("t"), topics("s", "t"), True),
         (topics("t"), topics("t", brokers="k2:9092,k1:9092"), True),
-        (topics("t"), topics("t", brokers="k2:9092"), False),
+        (topics("t"), topics("t", brokers="k2:9092"), True),  # perhaps another address of one cluster
         (topics("orders-eu"), topics("orders-.*", pattern=True), True),
         (topics("x-orders-eu"), topics("orders-.*", pattern=True), False),
         (topics("t"), topics(r"\p{Lower}+", pattern=True), True),  # only Java can read it
@@ -118,9 +118,7 @@ def test_what_no_other_query_writes(sinks: list[Channel], source: Channel, *, ow
     """
     reader = Ends((source,), files("file:/out"))
     assert reader.has_own_sources([Ends((), sink) for sink in sinks], 0) is own
-    assert all(reader.read(Ends((), sink)) for sink in sinks if sink.brokers != {"k2:9092"}), (
-        "an edge all the same"
-    )
+    assert all(reader.read(Ends((), sink)) for sink in sinks), "an edge all the same"
 
 
 def test_a_declared_writer_accounts_for_one_name() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streamjob.runtime.query.edges import Channel, Ends
-from streamjob.runtime.query.unnamed_query import UnnamedQuery, same
+from streamjob.runtime.query.unnamed_query import UnnamedQuery, read_by, same
 
 ENDS = Ends((Channel("files", frozenset({"file:/in"})),))
 
@@ -69,6 +69,47 @@ def test_a_function_around_itself() -> None:
         return again
 
     assert not same(made(), made())
+
+
+table, tries, spark = "x", 0, None
+
+
+@pytest.mark.parametrize(
+    ("now", "is_same"), [({"table": "y"}, False), ({"table": "x"}, True), ({"ENDS": 1}, True)]
+)
+def test_a_function_that_reads_a_variable_of_a_loop(
+    monkeypatch: pytest.MonkeyPatch, now: dict[str, object], *, is_same: bool
+) -> None:
+    """The script makes it anew for each value; code and closure are equal."""
+
+    def made() -> Any:
+        return lambda frame, batch: [frame.where(table) for _ in range(batch)]
+
+    def query() -> UnnamedQuery:
+        function = made()
+        return UnnamedQuery("plan", ENDS, "json", "append", None, (function, None), (read_by(function), {}))
+
+    first = query()
+    for name, value in now.items():
+        monkeypatch.setitem(globals(), name, value)
+    assert first.same_as(query()) is is_same
+
+
+def test_a_method_of_an_object_that_has_changed() -> None:
+    class Writer:
+        table = "x"
+        batches = 0
+
+        def write(self, frame: Any, batch: int) -> None:
+            self.batches += 1
+
+    writer = Writer()
+    writer.table = "x"
+    before = read_by(writer.write)
+    writer.write(None, 0)
+    assert read_by(writer.write) == before, "what it counts is no other query"
+    writer.table = "y"
+    assert read_by(writer.write) != before
 
 
 def test_a_query_is_the_same_if_all_of_it_is() -> None:

@@ -19,8 +19,8 @@ class DeadQueries:
     def problem(self) -> Problem | None:
         """Why one of them failed, None if there is none."""
         with self._loop.lock:
-            failed = self._loop.notes.failed
-            return next((failed[task] for task in self._loop.coordinator.failed if task in failed), None)
+            dead = set(self._loop.coordinator.failed)
+            return next((why for task, why in self._loop.notes.failed.items() if task in dead), None)
 
     def failure(self) -> Exception:
         """The exception with which the first of them failed."""

@@ -36,7 +36,7 @@ from ...protocol.messages.driver_config import DriverConfig
 from ...protocol.restore.recovery import recorded_edges, unfinished_tasks
 from ..startup.restore_point import is_fresh
 from .live_savepoints import LiveSavepoints
-from .status import Notes, Reported, phase, problem_of, stage_statuses, termination_status
+from .status import Notes, Reported, interrupted, phase, problem_of, stage_statuses, termination_status
 from .status_board import StatusBoard
 
 log = logging.getLogger("streamjob")
@@ -285,11 +285,15 @@ class Dispatcher(Generic[R]):
         if self.runs.get(run.task) is not run:
             return
         uids, taken_down = self.coordinator.connected(run.uid), []
-        for other in [r for r in self.runs.values() if r.uid in uids]:
+        # The cause first: it is what a failed job reports.
+        for other in sorted((r for r in self.runs.values() if r.uid in uids), key=lambda r: r is not run):
             concerned = other is run or not other.over.is_set()
             if concerned and self.coordinator.tasks[other.task].can_fail:
                 other.failure = other.failure or error
-                self.notes.failed[other.task] = problem_of(error, run.task, run.brokers)
+                problem = problem_of(error, run.task, run.brokers)
+                self.notes.failed[other.task] = (
+                    problem if other is run else interrupted(other.task, run.task, problem)
+                )
                 taken_down.append(other)
                 self.take(ev.TaskFailed(other.task))
         self.publish()

@@ -31,6 +31,7 @@ from .dead_queries import DeadQueries
 from .event_loop import Loop
 from .jvm_watch import JvmWatch
 from .requests import Requests
+from .script.sessions import keeps_windows, not_flushed
 from .script.waits import Waits
 from .script_side import ScriptSide
 from .start.gate_keeper import GateKeeper
@@ -294,6 +295,8 @@ class Driver:
             self._loop.fail_job(not_drained(left))
             return
         self._settle(left)
+        if not self.stops:
+            self.warn(*(not_flushed(run) for run in self.runs() if keeps_windows(run)))
         self._loop.take(ev.ScriptEnded(left))
         with self._loop.changed:
             self._loop.changed.wait_for(

@@ -23,7 +23,7 @@ from ..query.catch_up import OWN_SECONDS, CaughtUp, unknown_end
 from ..query.task import Stage
 from ..savepoints.expired import delete_retired
 from ..savepoints.recover_records import known_records
-from ..spark.max_watermark.batch import endless, kept_for_the_clock
+from ..spark.max_watermark.batch import beyond_the_end, endless, kept_for_the_clock
 from ..startup.carried_stages import CarriedStages
 from ..startup.restore_point import RestorePoints
 from .checkpoints import RETRY_SECONDS, Checkpoints
@@ -137,6 +137,8 @@ class Work:
                 self._board.warn(endless(task, result))
             if (kept := kept_for_the_clock(task, result)) is not None:
                 self._board.warn(kept)
+            if run.appends and (beyond := beyond_the_end(task, result)) is not None:
+                self._board.warn(beyond)
             log.info("stage %s: max watermark fired, %d batches up to %d", task, result.batches, batch)
         return ev.MaxWatermarkFired(task, batch)
 

@@ -150,6 +150,8 @@ class ScriptSide:
         """
         if self.sessions.put_off_is_pending and not in_callback():
             self._loop.take(ev.SessionEnded())
+            for run in self.runs():
+                run.lost_session = True
             self.sessions.end_put_off()
 
     # --- wait -----------------------------------------------------------------------------------------------

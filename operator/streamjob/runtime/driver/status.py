@@ -96,6 +96,19 @@ def problem_of(error: BaseException, what: str = "", brokers: Sequence[str] = ()
     return Problem("QueryFailed", message, fill("See <log> for the cause"), retryable=True)
 
 
+def interrupted(task: str, failed: str, problem: Problem) -> Problem:
+    """Why a task does not run that an edge connects with a failed one.
+
+    :param problem: why the other one failed.
+    """
+    message = (
+        f"stage {task} does not run: it was interrupted when stage {failed}, which an edge connects with it, "
+        f"failed: {problem.message}"
+    )
+    remedy = f"Let the script start both again: {task} continues after its last batch"
+    return replace(problem, message=message, remedy=remedy)
+
+
 def phase(coordinator: Coordinator, notes: Notes) -> DriverPhase:
     """The phase while the script runs. It is never FAILED: that is known only when the script has ended."""
     if not coordinator.has_tasks:

@@ -145,8 +145,8 @@ def feeds(sink: Channel | None, source: Channel) -> bool:
         nested = sink.nested or source.nested
         places = [place for name in source.names for place in (_globs(name) if source.pattern else [name])]
         return any(_reads_of(place, folder, nested) for place in places for folder in sink.folders)
-    if sink.kind != source.kind or not _share_brokers(sink, source):
-        return False
+    if sink.kind != source.kind:
+        return False  # one Kafka cluster has many addresses: the topic alone counts
     if source.pattern:
         return any(_subscribes(pattern, topic) for pattern in source.names for topic in sink.names)
     if source.kind == "table":  # whether case counts depends on the catalog
@@ -174,7 +174,7 @@ def _channel_of(target: Target, qualify: Callable[[str], str], table: Table | No
         folder = qualify(table.folder) if table.folder is not None else None
         return Channel("table", frozenset({table.name}), folder=folder, nested=target.partitioned)
     options = target.options
-    if target.format == "kafka":
+    if (target.format or "").lower() == "kafka":
         topic = options.get("topic")
         return _kafka(options, {topic}) if topic else None
     if "path" not in options:

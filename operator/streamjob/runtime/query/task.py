@@ -103,6 +103,7 @@ class Stage:
         self.each_batch: BatchFunction | None = None
         self.takes_over: Stage | None = None  # the run before, which was being ended when this one started
         self.beside: tuple[str, ...] | None = None  # see StageRecord
+        self.appends = True  # its output mode is append: an aggregation shows a window only when it is over
         self.behind_pending = False  # a batch was planned and not committed when it started
         self.new, self.emits = False, True  # see `TaskStarted`
         self.finished = finished
@@ -125,6 +126,7 @@ class Stage:
         self.interrupted = threading.Event()  # see `BatchFunction`; set before its query is stopped
         self.over = threading.Event()  # the event that the script waits for, see `Dispatcher.is_over`
         self.stopped_by_request = False
+        self.lost_session = False  # the script has made another one since, so it is not flushed
         self._cut_short = threading.Event()
         self.engine = engine
         self._start_again = start_again

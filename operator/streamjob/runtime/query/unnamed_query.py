@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from types import FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -24,6 +24,7 @@ class UnnamedQuery:
     :param plan: SHA-256 of the analyzed plan, without the ids of its nodes and expressions.
     :param ends: without what its foreachBatch function was seen to write.
     :param functions: what the script gave to foreachBatch() and foreach().
+    :param reads: `read_by` of each, as it was at the start.
     """
 
     plan: str
@@ -32,6 +33,7 @@ class UnnamedQuery:
     mode: str | None
     table: str | None
     functions: tuple[Any, Any]
+    reads: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
 
     @classmethod
     def of(cls, writer: DataStreamWriter, said: Written, ends: Ends) -> UnnamedQuery | None:
@@ -41,13 +43,19 @@ class UnnamedQuery:
         text = IDS.sub("", str(analyzed_plan(writer).toJSON()))
         plan = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         each_batch = said.each_batch.given if said.each_batch is not None else None
-        return cls(plan, ends, said.format, said.mode, said.table, (each_batch, said.each_row))
+        functions = (each_batch, said.each_row)
+        reads = (read_by(each_batch), read_by(said.each_row))
+        return cls(plan, ends, said.format, said.mode, said.table, functions, reads)
 
     def same_as(self, other: UnnamedQuery) -> bool:
         """Whether another start, in this process, is one of the same query."""
         mine = (self.plan, self.ends, self.format, self.mode, self.table)
         theirs = (other.plan, other.ends, other.format, other.mode, other.table)
-        return mine == theirs and all(map(same, self.functions, other.functions))
+        return (
+            mine == theirs
+            and all(map(same, self.functions, other.functions))
+            and all(map(_all_same, self.reads, other.reads))
+        )
 
 
 def same(one: Any, other: Any, depth: int = 8) -> bool:
@@ -63,6 +71,35 @@ def same(one: Any, other: Any, depth: int = 8) -> bool:
         alike = one.__code__ is other.__code__ and len(mine) == len(theirs)
         return alike and all(same(a, b, depth - 1) for a, b in zip(mine, theirs, strict=True))
     return isinstance(one, (str, bytes, int, float, MethodType)) and bool(one == other)
+
+
+def read_by(function: Any) -> dict[str, Any]:
+    """What a function reads beside its arguments: a loop may start a query for each value of a variable, with
+    one function that reads it.
+
+    Left out is what a retry makes again, such as the session: modules, classes, and objects of pyspark.
+    """
+    if isinstance(function, MethodType):
+        of_object: dict[str, Any] = getattr(function.__self__, "__dict__", {})
+        words = {name: value for name, value in of_object.items() if isinstance(value, str)}
+        return {**read_by(function.__func__), **words}
+    if not isinstance(function, FunctionType):
+        return {}
+    found = {name: function.__globals__.get(name) for name in _names(function.__code__)}
+    return {
+        name: value
+        for name, value in found.items()
+        if not isinstance(value, (ModuleType, type)) and not type(value).__module__.startswith("pyspark.")
+    }
+
+
+def _names(code: CodeType) -> set[str]:
+    inner = [_names(const) for const in code.co_consts if isinstance(const, CodeType)]
+    return set(code.co_names).union(*inner)
+
+
+def _all_same(mine: dict[str, Any], theirs: dict[str, Any]) -> bool:
+    return mine.keys() == theirs.keys() and all(same(value, theirs[name]) for name, value in mine.items())
 
 
 def _values(function: FunctionType) -> list[Any]:

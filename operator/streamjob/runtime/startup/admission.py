@@ -9,7 +9,7 @@ import logging
 import os
 import uuid
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -22,8 +22,7 @@ from ..query import driver_state
 from ..query.driver_state import StateManager
 from ..query.edges import Channel
 from ..query.endpoints import NotedEnds
-from ..query.places.claim import is_transactional
-from ..query.places.owner import Owner, owner, owner_of, take
+from ..query.places.owner import owner, owner_of, take
 from ..query.task import Stage
 from ..spark import sink_log
 from ..spark.checkpoint_dir import CheckpointDir
@@ -34,14 +33,15 @@ from ..spark.sources.plan_sources import sources_of
 from ..spark.stream_writer import Written, choose_location
 from ..spark.tables.find import MissingTable, table_written
 from .begin_from import begin_from, plan_of_only_task
-from .checks.file_sink import SinkFolder, StartingQuery, begins_behind, refuse_owned, shared
 from .checks.neighbours import refuse_other_job
 from .checks.preflight import Going
+from .checks.sources import QueryChanged
 from .checks.spark_version import refuse_newer
 from .checks.table_sink import Origin, refuse_gone_table, refuse_unfit_table
 from .missing_stages import refuse_renamed
 from .naming import refuse_other_query
 from .own_disk import warn_of_own_disk
+from .own_sink import OwnSink, own_sink
 from .restore_point import RestorePoint, RestorePoints
 from .sharding.remaining_splits import begin_behind
 from .sharding.split_assignment import ShardedStage
@@ -79,6 +79,7 @@ class Entry:
     :param ends: what the query reads and writes, None if that is not fully known.
     :param volatile: the query reads a socket or writes to Spark's memory sink, so no other run can continue
         it to flush it. Without a checkpointLocation of its own, each run starts from nothing.
+    :param own_sink: to be taken when the query starts; None if it writes with no file sink.
     """
 
     directory: CheckpointDir
@@ -90,6 +91,7 @@ class Entry:
     warnings: tuple[Problem, ...] = ()
     ends: NotedEnds | None = None
     volatile: bool = False
+    own_sink: OwnSink | None = None
 
 
 def enter(
@@ -180,7 +182,7 @@ def enter(
         warnings += going.refuse(reads=reads, fits=before is None and fits == directory.uri)
     moved = None if begins else going.moved_sink()
     at = None if isinstance(table, MissingTable) else folder  # Spark creates no table in a folder that exists
-    warnings += _prepare_sink(directory, at, me, point, plan, going)
+    own = own_sink(directory, at, me, point, plan, going)
     if location is not None and (faster := take(engine.files, directory.uri, me, theirs)) is not None:
         refuse_other_job(faster, me)
     going.note()
@@ -198,12 +200,14 @@ def enter(
         (
             *warnings,
             *beginning.warnings,
+            *([own.warning] if own and own.warning else []),
             *([moved] if moved else []),
             *([_not_replayable(task.name)] if sockets else []),
             *([_in_place(task.name, directory)] if in_place and points.names_directory(task.uid) else []),
         ),
         going.ends,
         volatile,
+        own,
     )
 
 
@@ -243,6 +247,8 @@ def _directory(
             remedy="Remove the option; for runs without the runtime set "
             "spark.sql.streaming.checkpointLocation",
         )
+    if before is not None and location is not None:
+        _refuse_moved(task, before.directory, engine.files.qualify(location))
     if location is None:
         own = stage.location(task.index) if stage else f"{point.folder}/0"
         location = fresh or (before.directory.uri if before is not None else own)
@@ -251,6 +257,20 @@ def _directory(
     # Created here, because none of Spark's errors about an unusable location says who chose it.
     engine.files.make_directory(location, f"checkpoint directory ({said_by})")
     return CheckpointDir(engine.files, engine.files.qualify(location))
+
+
+def _refuse_moved(task: TaskName, before: CheckpointDir, location: str) -> None:
+    """Check that a query that is started again continues where it was.
+
+    :raises QueryChanged: it has another directory, so it is another query, and nothing would emit the last
+        windows of the first one.
+    """
+    if canonical(before.uri) != canonical(location):
+        raise QueryChanged(
+            f"query {task.name!r} has run in the checkpoint directory {before.uri} and is started in "
+            f"{location}: these are two queries with one name",
+            remedy="Give each of them a queryName of its own",
+        )
 
 
 def _origin(
@@ -314,55 +334,3 @@ def _in_place(name: str, directory: CheckpointDir) -> Problem:
     )
     log.warning("%s", text)
     return Problem("AdoptedInPlace", text, "Remove the option from the script to have a copy")
-
-
-def _prepare_sink(
-    directory: CheckpointDir,
-    at: str | None,
-    me: Owner,
-    point: RestorePoint,
-    plan: TaskPlan,
-    going: Going,
-) -> list[Problem]:
-    """Prepare the log of a file sink. Does nothing for other sinks, nor for a query that will not start.
-
-    :param at: the folder of Spark's file sink, None for other sinks.
-    :returns: warnings for the user.
-    :raises StreamJobError: as `begins_behind`.
-    """
-    files = directory.files
-    commits = is_transactional(going.written)
-    if commits and going.sink is not None:
-        at = next(iter(going.sink.folders), None)
-    if at is None or plan.start is Start.FINISHED:
-        return []
-    origins = frozenset(canonical(t.location) for t in (point.record.tasks if point.record else ()))
-    here = False if plan.start is Start.REDISTRIBUTED else going.wrote_here
-    committed = directory.latest_commit()
-    query = StartingQuery(me, origins, directory.latest_offset(), committed, here)
-    record = f"{at}/{sink_log.METADATA}"
-    folder = SinkFolder(
-        at,
-        sink_log.read(files, at, sink_log.interval(files.spark)),
-        owner_of(files, record),
-        files.exists(f"{at}/{sink_log.TRANSACTIONS}"),
-    )
-    if commits:
-        refuse_owned(folder, query)
-        return []
-    behind = begins_behind(folder, query)
-    if (faster := take(files, record, me, folder.owner)) is not None:
-        raise shared(replace(folder, owner=faster), me)
-    if not behind or committed is None:
-        return []
-    sink_log.begin_after(files, at, committed)
-    return [_log_begins(me.query, at, committed)] if here is None else []
-
-
-def _log_begins(name: str, folder: str, committed: int) -> Problem:
-    text = (
-        f"query {name!r} has output up to batch {committed}, and {folder} has no log of any: from now on the "
-        "output comes there"
-    )
-    log.warning("%s", text)
-    return Problem("SinkMoved", text, "Nothing has to be done if that is meant")

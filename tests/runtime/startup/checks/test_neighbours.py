@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from streamjob.protocol.errors import StreamJobError
-from streamjob.runtime.query.edges import Channel
+from streamjob.runtime.query.edges import Channel, Ends
 from streamjob.runtime.query.places.claim import Claim
 from streamjob.runtime.query.places.owner import Owner
-from streamjob.runtime.startup.checks.neighbours import refuse_other_job, refuse_shared_place
+from streamjob.runtime.startup.checks.neighbours import (
+    refuse_hidden_rows,
+    refuse_other_job,
+    refuse_shared_place,
+)
 
 BARE = Claim("b", "b")
 
@@ -83,6 +89,34 @@ def test_a_folder_stays_with_a_query_that_has_ended() -> None:
     refused = refusal(mine, other, ended=True)
     assert refused is not None
     assert refused.reason == "SinkShared"
+
+
+@pytest.mark.parametrize(
+    ("writer", "folder", "wrote", "reason"),
+    [
+        ("a", "file:/out", "file:/out", "SinkShared"),
+        ("a", "file:/out", "file:/elsewhere", None),
+        ("a", None, "file:/out", None),
+        ("b", "file:/out", "file:/out", None),
+    ],
+)
+def test_a_file_sink_where_a_foreach_batch_function_has_written(
+    writer: str, folder: str | None, wrote: str, reason: str | None
+) -> None:
+    run: Any = SimpleNamespace(
+        task=writer,
+        name=SimpleNamespace(name=writer),
+        ends=Ends(wrote=(Channel("files", frozenset({wrote})),)),
+    )
+
+    def check() -> None:
+        refuse_hidden_rows(replace(BARE, folder=folder), [run])
+
+    if reason is None:
+        return check()
+    with pytest.raises(StreamJobError, match=r"'b' writes to .* query 'a' has written") as refused:
+        check()
+    assert refused.value.reason == reason
 
 
 def test_the_checkpoint_directory_of_another_job() -> None:

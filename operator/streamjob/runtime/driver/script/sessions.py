@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,7 +11,11 @@ from contextlib import suppress
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from ....protocol.messages.driver_status import Problem
+from ...query.task import Stage
 from .. import threads
+
+log = logging.getLogger("streamjob")
 
 
 class Sessions:
@@ -48,6 +53,23 @@ class Sessions:
         really, self._put_off = self._put_off, None
         if really is not None:
             self.end(really)
+
+
+def keeps_windows(run: Stage) -> bool:
+    """Whether the run has ended by itself in a session that is gone, so that its windows cannot come out."""
+    return run.lost_session and run.exhausts and run.over.is_set() and run.directory.has_state()
+
+
+def not_flushed(run: Stage) -> Problem:
+    """The warning for such a run, when the script has ended."""
+    text = (
+        f"query {run.name.name!r} is not flushed: the script has stopped its Spark session and made another "
+        "one. What its state holds, such as its last windows, has not come out; the next start continues "
+        "with it"
+    )
+    remedy = "Let the script use one session for all queries, and stop it when all have ended"
+    log.warning("%s. %s", text, remedy)
+    return Problem("SessionStopped", text, remedy)
 
 
 def end_spark(seconds: float) -> bool:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from ...query.places.claim import Claim
 from ...query.task import Stage
-from ...startup.checks.neighbours import refuse_shared_place
+from ...startup.checks.neighbours import refuse_hidden_rows, refuse_shared_place
 
 
 class Claims:
@@ -26,10 +26,11 @@ class Claims:
     def claimed(self, mine: Claim) -> Iterator[None]:
         """The query starts in the block. If that fails, it has claimed nothing.
 
-        :raises StreamJobError: as `refuse_shared_place`.
+        :raises StreamJobError: as `refuse_shared_place` and `refuse_hidden_rows`.
         """
         with self._lock:
             refuse_shared_place(mine, self._by_task.values(), self._has_ended)
+            refuse_hidden_rows(mine, list(self._stages.values()))
             before = self._by_task.get(mine.task)
             self._by_task[mine.task] = mine
         try:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ....protocol.engine import events as ev
+from ....protocol.engine.roster import EdgeTooLate
 from ....protocol.errors import StreamJobError
+from ....protocol.messages.driver_status import Problem
+from ....protocol.wording import fill
 from ...query import edges
 from ...query.skipped_writes import SkippedWrites
 from ...query.task import Stage
@@ -22,9 +25,11 @@ log = logging.getLogger("streamjob")
 class ObservedWrites:
     """Reports the writes of foreachBatch functions to the coordinator as edges."""
 
-    def __init__(self, loop: Loop, connections: Connections) -> None:
+    def __init__(self, loop: Loop, connections: Connections, warn: Callable[[Problem], None]) -> None:
+        """:param warn: adds a warning for the user to the status."""
         self._loop = loop
         self._connections = connections
+        self._warn = warn
         self._known: set[tuple[str, str]] = set()  # (reader, writer)
         self._writers: dict[tuple[str, str], str] = {}  # see `SkippedWrites`
 
@@ -78,7 +83,9 @@ class ObservedWrites:
         own = self._connections.has_own_sources(reader, first.ends)
         try:
             self._loop.take(ev.EdgeDeclared(reader, writer, own_sources=own))
-        except StreamJobError as e:  # a circle, or too late
+        except EdgeTooLate:
+            self._warn(not_read(reader, writer))
+        except StreamJobError as e:  # a circle
             log.warning("stage %s reads what stage %s writes, but %s", reader, writer, e.message)
         else:
             log.info("stage %s reads what stage %s writes", reader, writer)
@@ -88,3 +95,19 @@ def _has_number(stage: Stage, target: Target) -> bool:
     """Whether the write has the number of the run's batch, as idempotent writes to Delta have."""
     function = stage.each_batch
     return function is not None and target.options.get("txnversion") == str(function.batch)
+
+
+def not_read(reader: str, writer: str) -> Problem:
+    """The warning for a writer whose function writes where a reader reads for the first time when that reader
+    has been flushed: before, nothing has shown that the two are connected.
+    """
+    text = (
+        f"query {reader!r} has been flushed, and only now query {writer!r} writes what it reads, for the "
+        f"first time: {reader!r} does not read it"
+    )
+    remedy = fill(
+        f"Declare the edge in the script: job.edge({writer!r}, {reader!r}). To have the rows read now, "
+        "<new-job> <and-allow-drained>"
+    )
+    log.warning("%s. %s", text, remedy)
+    return Problem(EdgeTooLate.reason, text, remedy)

@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, Protocol
 
 from pyspark.sql.streaming.query import StreamingQuery
@@ -88,7 +89,7 @@ class Starter:
         self.engines = Engines(job.first_engine)
         self.connections = Connections(loop.stages)
         self._claims = Claims(loop.stages)
-        self._observed_writes = ObservedWrites(loop, self.connections)
+        self._observed_writes = ObservedWrites(loop, self.connections, job.warn)
         self.missing = MissingStages(self._points, loop.stages)
         self._names = TaskNames(loop.stages, job.declared, self._points)
         self._telling = threading.Lock()
@@ -135,9 +136,10 @@ class Starter:
             stage.unnamed = unnamed
             self._observed_writes.watch(stage)
             stage.behind_pending = said.exhausts and not entry.directory.is_at_boundary()
-            if not self._reads_nothing(stage, entry):
-                with started:
-                    stage.query = original(writer, *args, **kwargs)
+            with entry.own_sink.taken() if entry.own_sink else nullcontext():
+                if not self._reads_nothing(stage, entry):
+                    with started:
+                        stage.query = original(writer, *args, **kwargs)
             stage.jsq = java_query(stage.query) if stage.query else _idle(stage)
             with self._loop.lock:
                 self._enter(stage, upstream, drained=entry.drained)
@@ -255,6 +257,7 @@ class Starter:
             sources=lambda: sources_of(writer),
         )
         stage.each_batch = said.each_batch
+        stage.appends = (said.mode or "append").lower() == "append"
         if said.each_batch is not None:
             said.each_batch.interrupted = stage.interrupted
         stage.find_table = functools.partial(table_written, writer, said, engine.files.qualify)

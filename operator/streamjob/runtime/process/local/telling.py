@@ -30,7 +30,7 @@ def describe(status: DriverStatus) -> str:
         return f"{found.reason}: {found.message}. {found.remedy}".rstrip(". ")
     end = status.termination
     frozen = next((w for w in status.warnings if w.reason == JVM_NOT_RESPONDING), None)
-    problem = frozen or (end.problem if end else None)
+    problem = frozen or (end.problem if end else status.degraded)
     told = f" ({problem.message}. {problem.remedy})" if problem else ""
     if end is None:
         return f"{status.phase.value}{told}"

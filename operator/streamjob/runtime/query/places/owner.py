@@ -9,6 +9,8 @@ neither file. A savepoint does not contain them: what is restored has another ow
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ....protocol.errors import FormatError, UnknownVersion
@@ -72,6 +74,26 @@ def owner_of(files: HadoopFiles, place: str) -> Owner | None:
         raise
     except (NotFound, FormatError):
         return None
+
+
+@contextmanager
+def taken(files: HadoopFiles, place: str, mine: Owner, before: Owner | None) -> Iterator[Owner | None]:
+    """Own the place of a sink's log while the query starts in the block.
+
+    If the query does not start, a place that was not there is gone again: as soon as a folder has a log,
+    readers see only the files that it names.
+
+    :param before: as in `take`.
+    :returns: as `take`.
+    """
+    was_there = files.exists(place)
+    faster = take(files, place, mine, before)
+    try:
+        yield faster
+    except BaseException:
+        if not was_there and faster is None:
+            files.delete(place)
+        raise
 
 
 def take(files: HadoopFiles, place: str, mine: Owner, before: Owner | None) -> Owner | None:

@@ -63,6 +63,8 @@ class DrainResult:
         if unknown.
     :param timers_left: whether timers were set that have not fired.
     :param processing_time: whether an operator has timers of processing time, which no drain fires.
+    :param windows_left: rows of aggregations among `state_rows_left`; 0 if unknown. In append mode they are
+        windows that have not come out.
     """
 
     batch: int
@@ -72,6 +74,7 @@ class DrainResult:
     state_rows_left: int | None
     timers_left: bool
     processing_time: bool = False
+    windows_left: int = 0
 
 
 def state_rows(directory: CheckpointDir, queries: Iterable[StreamingQuery | None]) -> int | None:
@@ -150,6 +153,23 @@ def kept_for_the_clock(task: str, result: DrainResult) -> Problem | None:
     return Problem("ProcessingTimersLeft", message, remedy)
 
 
+def beyond_the_end(task: str, result: DrainResult) -> Problem | None:
+    """The problem to report of a query in append mode whose windows end after all watermarks of a drain. Also
+    logs it.
+
+    :returns: None if there are none.
+    """
+    if not result.windows_left:
+        return None
+    message = (
+        f"stage {task}: {result.windows_left} windows have not come out: they end after "
+        "9999-12-31T23:59:59.999Z, which is the end of time for a drain"
+    )
+    remedy = "Leave out rows whose event time only stands for none, such as 9999-12-31, before the window"
+    log.warning("%s. %s", message, remedy)
+    return Problem("WindowsLeft", message, remedy)
+
+
 def write_max_watermark(directory: CheckpointDir, internals: Internals) -> int | None:
     """Plan the first batch that fires timers, without running it. From here on, the query can only end.
 
@@ -225,7 +245,8 @@ def result_of(
     if operators is None:
         return DrainResult(batch, batches, None, seconds, None, _has_timers(directory))
     rows, timers = _output_rows(query, operators), any(map(_set_timers, operators))
-    return DrainResult(batch, batches, rows, seconds, _rows_left(directory, operators, before), timers)
+    left, windows = _rows_left(directory, operators, before), _windows_left(operators, before)
+    return DrainResult(batch, batches, rows, seconds, left, timers, windows_left=windows)
 
 
 def plan(directory: CheckpointDir, last: int, watermark: int, internals: Internals) -> int:
@@ -309,3 +330,10 @@ def _rows_left(directory: CheckpointDir, operators: list[Any], before: int | Non
     # Timers do not count as rows. For each timer, RocksDB has two of the keys that it calls internal.
     internal = sum(int(o["customMetrics"].get("rocksdbNumInternalColFamiliesKeys", 0)) for o in operators)
     return sum(int(o["numRowsTotal"]) for o in operators) + (internal + 1) // 2
+
+
+def _windows_left(operators: list[Any], before: int | None) -> int:
+    found = [o for o in operators if o["operatorName"] in AGGREGATIONS]
+    if before is not None:  # there is one operator
+        return sum(before - int(o["numRowsRemoved"]) for o in found)
+    return sum(int(o["numRowsTotal"]) for o in found)

@@ -150,6 +150,24 @@ def refuse_shared_place(mine: Claim, others: Iterable[Claim], has_ended: Callabl
             )
 
 
+def refuse_hidden_rows(mine: Claim, runs: Iterable[Stage]) -> None:
+    """Check that no foreachBatch function has written to the folder of the query's file sink. The other order
+    is refused where the function writes (`skipped_writes`).
+
+    :raises SinkShared: one has. Readers go by the sink's log, which does not name its files.
+    """
+    if mine.folder is None:
+        return
+    for run in runs:
+        if run.task != mine.task and any(mine.folder in channel.folders for channel in run.ends.wrote):
+            raise SinkShared(
+                f"query {mine.name!r} writes to {mine.folder} with Spark's file sink, where the foreachBatch "
+                f"function of query {run.name.name!r} has written: readers go by the log of the sink and "
+                "would not find these rows any more",
+                remedy="Give each query a folder of its own; a reader can read several with a pattern",
+            )
+
+
 def _common_place(mine: Claim, other: Claim) -> str | None:
     """The folder that both write to, at least one of them with Spark's file sink."""
     if mine.folder is not None and mine.folder in (other.folder, other.commits):
