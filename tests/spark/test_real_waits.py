@@ -23,13 +23,17 @@ def test_the_only_unnamed_query_goes_on_when_it_is_started_again_and_another_one
     script = Script(
         tmp_path,
         """
-        def refreshed(name):
-            return read("in").writeStream.foreachBatch(into(name)).trigger(**OFTEN).start()
+        def refreshed(name, files=1):
+            return read("in", files).writeStream.foreachBatch(into(name)).trigger(**OFTEN).start()
 
         for batch in 1, 3:
             query = refreshed("out")
             await_batch(query, batch)
             query.stop()
+        try:
+            refreshed("out", files=2)  # an option, which the plan does not show, may say what is read
+        except Exception as e:
+            say(e.reason)
         refreshed("report")
         """,
     )
@@ -40,6 +44,7 @@ def test_the_only_unnamed_query_goes_on_when_it_is_started_again_and_another_one
     problem = driver.report().problem
     assert problem is not None
     assert (problem.reason, problem.retryable) == ("QueryNameMissing", False)
+    assert said(driver.log) == ["QueryNameMissing"]
     assert [s.uid for s in driver.report().stages] == ["main"]
     assert script.values(spark, "out") == [0, 1, 2, 3]
     assert not (tmp_path / "report").exists()

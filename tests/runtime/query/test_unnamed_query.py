@@ -75,7 +75,7 @@ table, tries, spark = "x", 0, None
 
 
 @pytest.mark.parametrize(
-    ("now", "is_same"), [({"table": "y"}, False), ({"table": "x"}, True), ({"ENDS": 1}, True)]
+    ("now", "is_same"), [({"table": "y"}, False), ({"table": "x"}, True), ({"otherwise": 1}, True)]
 )
 def test_a_function_that_reads_a_variable_of_a_loop(
     monkeypatch: pytest.MonkeyPatch, now: dict[str, object], *, is_same: bool

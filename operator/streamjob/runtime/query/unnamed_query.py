@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ..spark.handles import analyzed_plan
+from ..spark.sources.plan_sources import sources_of
 from ..spark.stream_writer import Written
 from .edges import Ends
 
@@ -21,7 +22,8 @@ IDS = re.compile(r'"(id|jvmId|nodeId)":("[^"]*"|\d+)')  # differ in each DataFra
 class UnnamedQuery:
     """A query without both.
 
-    :param plan: SHA-256 of the analyzed plan, without the ids of its nodes and expressions.
+    :param plan: SHA-256 of the analyzed plan, without the ids of its nodes and expressions, and of options of
+        the sources and of the writer, which the plan does not show.
     :param ends: without what its foreachBatch function was seen to write.
     :param functions: what the script gave to foreachBatch() and foreach().
     :param reads: `read_by` of each, as it was at the start.
@@ -40,7 +42,8 @@ class UnnamedQuery:
         """None if the query has a name or a checkpointLocation."""
         if said.name is not None or said.location is not None:
             return None
-        text = IDS.sub("", str(analyzed_plan(writer).toJSON()))
+        options = [sorted(source.options.items()) for source in sources_of(writer) or ()]
+        text = f"{IDS.sub('', str(analyzed_plan(writer).toJSON()))} {options} {sorted(said.options.items())}"
         plan = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         each_batch = said.each_batch.given if said.each_batch is not None else None
         functions = (each_batch, said.each_row)
