@@ -10,7 +10,14 @@ import time
 
 import pytest
 
-from streamjob.jvm.liveness import LIMIT, LIMIT_IF_STOPPED, ProcessLook, look, not_responding
+from streamjob.jvm.liveness import (
+    LIMIT,
+    LIMIT_IF_STOPPED,
+    ProcessLook,
+    end_if_stopped,
+    look,
+    not_responding,
+)
 
 SINCE = "2026-01-02T03:04:05Z"
 BEFORE = ProcessLook(71, "S", 10.0)
@@ -64,6 +71,21 @@ def test_a_look_at_a_process() -> None:
     assert (stopped.pid, stopped.state) == (child.pid, "T")
     assert look(child.pid) is None
     assert look(None) is None
+
+
+def test_none_that_is_stopped_outlives_a_cancel() -> None:
+    """One that runs ends by itself: its pipe breaks."""
+    words = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    runs, stopped = (subprocess.Popen(words, stdin=-1) for _ in range(2))
+    with runs, stopped:
+        os.kill(stopped.pid, signal.SIGSTOP)
+        os.waitpid(stopped.pid, os.WUNTRACED)
+        for pid in (runs.pid, stopped.pid, None):
+            end_if_stopped(pid)
+        assert stopped.wait(20) == -signal.SIGKILL
+        assert runs.stdin is not None
+        runs.stdin.close()
+        assert runs.wait(20) == 0
 
 
 def test_it_counts_the_processor_time() -> None:

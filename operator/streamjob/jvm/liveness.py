@@ -7,6 +7,7 @@ for it, without a limit.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,6 +46,13 @@ def look(pid: int | None) -> ProcessLook | None:
     fields = text.rpartition(")")[2].split()  # the name before it may have spaces and parentheses
     ticks = int(fields[11]) + int(fields[12])  # in user mode, in the kernel
     return ProcessLook(pid, fields[0], ticks / os.sysconf("SC_CLK_TCK"))
+
+
+def end_if_stopped(pid: int | None) -> None:
+    """A stopped JVM would outlive its Python process, and commit its batch when somebody continues it."""
+    now = look(pid)
+    if now is not None and now.state in STOPPED:
+        os.kill(now.pid, signal.SIGKILL)
 
 
 def ping() -> Callable[[], object]:

@@ -12,6 +12,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from ....jvm import liveness
+from ....jvm import process as jvm_process
 from ....protocol.errors import StreamJobError
 from ....protocol.formats import index as indices
 from ....protocol.formats.index import Index
@@ -209,4 +211,5 @@ def cancel() -> None:
     """Handle the second Ctrl-C: exit at once, with code 130."""
     tell("streamjob: cancelled; the next start continues from the checkpoint directories")
     log.info("the driver exits: cancelled by the second Ctrl-C; exit code 130")
+    liveness.end_if_stopped(jvm_process.pid())
     os._exit(130)
