@@ -34,6 +34,12 @@ def ingest(table):
     late = windows(read("in")).writeStream.queryName("ingest").option("checkpointLocation", f"{home}/{table}")
     return late.trigger(**now).format("json").start(f"{home}/tables/{table}")
 
+def counted(key):
+    written = read("in").where(F.col("k") == key).writeStream.queryName("counted")
+    return written.trigger(**now).foreachBatch(lambda frame, batch: frame.count()).start()
+
+counted("a").awaitTermination()
+counted("b").awaitTermination()
 ingest("x").awaitTermination()
 refused(lambda: ingest("y"))
 
@@ -57,6 +63,7 @@ def test_what_would_hide_rows_is_refused_before_anything_is_written(tmp_path: Pa
         "AnalysisException ",
         "old 1",
     ]
+    assert [w.reason for w in driver.report().warnings] == ["QueryRedefined"]
     assert not (tmp_path / "out" / "_spark_metadata").exists()
     assert not (tmp_path / "y" / "offsets").exists()
 

@@ -13,9 +13,9 @@ from pyspark.errors import IllegalArgumentException
 from streamjob.protocol.formats.records import JobRef
 from streamjob.protocol.graph import TaskName
 from streamjob.protocol.messages.driver_config import Application, DriverConfig
+from streamjob.runtime.query.definition import Definition
 from streamjob.runtime.query.edges import Channel, Ends
 from streamjob.runtime.query.endpoints import NotedEnds, Place
-from streamjob.runtime.query.unnamed_query import UnnamedQuery
 from streamjob.runtime.spark.engine import Engine
 from streamjob.runtime.spark.stream_writer import Written
 from streamjob.runtime.startup.checks.declarations import ShardMissing, refuse_missing
@@ -33,7 +33,7 @@ from streamjob.shards import BadShards
 CONFIG = DriverConfig(JobRef("n", "j", "u"), 1, Application(file="app.py"), "file:/checkpoints")
 HERE, ELSEWHERE = (Engine(None, None, None) for _ in range(2))  # type: ignore[arg-type]
 ORDERS, CLICKS = (
-    UnnamedQuery("plan", Ends((Channel("files", frozenset({name})),)), "noop", None, None, (None, None))
+    Definition("plan", Ends((Channel("files", frozenset({name})),)), "noop", None, None, (None, None))
     for name in ("orders", "clicks")
 )
 
@@ -46,7 +46,7 @@ def declared(**stages: int) -> DeclaredStages:
 
 
 def run(
-    name: str, *, over: bool = False, at: str = "", unnamed: UnnamedQuery | None = None, engine: Any = HERE
+    name: str, *, over: bool = False, at: str = "", unnamed: Definition | None = None, engine: Any = HERE
 ) -> Any:
     event = threading.Event()
     if over:
@@ -69,7 +69,7 @@ def named(
     *runs: Any,
     stages: DeclaredStages | None = None,
     at: str | None = None,
-    unnamed: UnnamedQuery = ORDERS,
+    unnamed: Definition = ORDERS,
     restored: dict[str, str] | None = None,
     elsewhere: bool = False,
 ) -> TaskName:
@@ -143,7 +143,7 @@ def test_a_query_without_a_name_goes_on_as_the_stage_that_had_its_checkpoints_be
 @pytest.mark.parametrize(
     "second", [pytest.param(ORDERS, id="that is the same"), pytest.param(CLICKS, id="that is another one")]
 )
-def test_a_second_query_without_a_name_and_a_checkpoint_location_is_refused(second: UnnamedQuery) -> None:
+def test_a_second_query_without_a_name_and_a_checkpoint_location_is_refused(second: Definition) -> None:
     with pytest.raises(QueryNameMissing, match="could not tell the two apart") as e:
         named(None, run("main", unnamed=ORDERS), unnamed=second)
     assert e.value.remedy == "Give each query a queryName"

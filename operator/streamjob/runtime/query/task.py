@@ -38,12 +38,12 @@ from ..spark.state.snapshots import upload_snapshots
 from ..spark.tables.find import FindTable
 from .bounded_input import InputEnd
 from .catch_up import CaughtUp, read_all
+from .definition import Definition
 from .driver_state import StateManager
 from .edges import Ends
 from .endpoints import NotedEnds, note
 from .figures import Figures, FindSources, Lags, figures_of
 from .transactions import Transactions
-from .unnamed_query import UnnamedQuery
 
 log = logging.getLogger("streamjob")
 
@@ -99,7 +99,8 @@ class Stage:
         self.directory = directory
         self.ends = ends or Ends()
         self.sharded = self.volatile = False
-        self.unnamed: UnnamedQuery | None = None  # if it has neither a name nor a checkpointLocation
+        self.definition: Definition | None = None  # if it has no checkpointLocation
+        self.unnamed: Definition | None = None  # the same, if it has no name either
         self.each_batch: BatchFunction | None = None
         self.takes_over: Stage | None = None  # the run before, which was being ended when this one started
         self.beside: tuple[str, ...] | None = None  # see StageRecord

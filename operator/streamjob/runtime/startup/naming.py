@@ -11,9 +11,9 @@ from ...protocol.errors import StreamJobError
 from ...protocol.graph import TaskName
 from ...shards import Shard
 from ...storage.file_systems import canonical
+from ..query.definition import Definition
 from ..query.endpoints import NotedEnds
 from ..query.task import Stage
-from ..query.unnamed_query import UnnamedQuery
 from ..spark.engine import Engine
 from ..spark.stream_writer import Written
 from .sharding.declared_shards import DeclaredStages
@@ -51,7 +51,7 @@ NameIsActive.__module__ = IllegalArgumentException.__module__
 def task_name(
     said: Written,
     location: str | None,
-    unnamed: UnnamedQuery | None,
+    unnamed: Definition | None,
     runs: Mapping[str, Stage],
     declared: DeclaredStages,
     restored: Mapping[str, str],
@@ -97,7 +97,7 @@ def task_name(
     return TaskName(uid, uid)
 
 
-def _only_unnamed(unnamed: UnnamedQuery, runs: Mapping[str, Stage], *, elsewhere: bool) -> TaskName:
+def _only_unnamed(unnamed: Definition, runs: Mapping[str, Stage], *, elsewhere: bool) -> TaskName:
     """The task of the only query without a name and a location. It is called `ONLY_QUERY` if that is free."""
     for uid, stage in runs.items():
         if stage.unnamed is None:

@@ -19,9 +19,9 @@ from ....protocol.messages.driver_config import DriverConfig
 from ....protocol.messages.driver_status import Problem
 from ...query import edges
 from ...query.bounded_input import InputEnd
+from ...query.definition import Definition, redefined
 from ...query.places.claim import claim
 from ...query.task import Stage
-from ...query.unnamed_query import UnnamedQuery
 from ...spark.engine import Engine
 from ...spark.handles import java_query, query_manager
 from ...spark.session_conf import restarter, started
@@ -116,7 +116,8 @@ class Starter:
         engine = self.engines.of(writer)
         said = written(writer, original, args, kwargs)
         found = edges.ends_of(writer, said, engine.files.canonical)
-        unnamed = UnnamedQuery.of(writer, said, found)
+        definition = Definition.of(writer, said, found)
+        unnamed = definition if said.name is None else None
         fits = self._gate.wait(lambda: prepare(writer, said, engine, self._config))
         began = time.monotonic()
         self._tell_recorded(engine)
@@ -127,13 +128,16 @@ class Starter:
         ):
             if (drained := self._drained(name)) is not None:
                 return drained
+            before = self._stages.get(name.task)
             stage, entry, upstream = self._admit(
                 writer, original, args, kwargs, engine, said, found, name, fits
             )
             self._job.begins()
             self._job.declared.prepare(said.name)
             before_finished = not entry.finished and self._coordinator.has_finished(stage.task)
-            stage.unnamed = unnamed
+            stage.unnamed, stage.definition = unnamed, definition
+            if said.name is not None and before is not None and not _same(definition, before.definition):
+                self._job.warn(redefined(said.name))
             self._observed_writes.watch(stage)
             stage.behind_pending = said.exhausts and not entry.directory.is_at_boundary()
             with entry.own_sink.taken() if entry.own_sink else nullcontext():
@@ -344,6 +348,10 @@ class Starter:
         """
         with self._loop.changed:
             self._loop.changed.wait_for(lambda: not self._coordinator.awaits_commit(task), COMMIT_WAIT)
+
+
+def _same(now: Definition | None, before: Definition | None) -> bool:
+    return now is None or before is None or now.same_as(before)
 
 
 def _finished_for_good(stage: Stage) -> Problem:

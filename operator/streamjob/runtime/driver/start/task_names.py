@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from ....job import ONLY_QUERY
 from ....protocol.graph import TaskName
+from ...query.definition import Definition
 from ...query.task import Stage
-from ...query.unnamed_query import UnnamedQuery
 from ...spark.engine import Engine
 from ...spark.stream_writer import Written
 from ...startup import naming
@@ -36,7 +36,7 @@ class TaskNames:
         return bool(self._starting)
 
     @contextmanager
-    def named(self, said: Written, unnamed: UnnamedQuery | None, engine: Engine) -> Iterator[TaskName]:
+    def named(self, said: Written, unnamed: Definition | None, engine: Engine) -> Iterator[TaskName]:
         """The query's task, which no other query can start meanwhile.
 
         :param unnamed: the query, if it has neither a name nor a checkpointLocation.

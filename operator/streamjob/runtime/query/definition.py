@@ -1,8 +1,12 @@
-"""What identifies the job's only query without a queryName and a checkpointLocation when it starts again."""
+"""What a query without a checkpointLocation does: whether one that starts again is the same.
+
+Under plain Spark, such a query begins from nothing at each start. Here it continues where it was.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 from dataclasses import dataclass
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -10,17 +14,20 @@ from typing import Any
 
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from ...protocol.messages.driver_status import Problem
 from ..spark.handles import analyzed_plan
 from ..spark.sources.plan_sources import sources_of
 from ..spark.stream_writer import Written
 from .edges import Ends
 
+log = logging.getLogger("streamjob")
+
 IDS = re.compile(r'"(id|jvmId|nodeId)":("[^"]*"|\d+)')  # differ in each DataFrame
 
 
 @dataclass(frozen=True, eq=False)
-class UnnamedQuery:
-    """A query without both.
+class Definition:
+    """What a query reads, does and writes.
 
     :param plan: SHA-256 of the analyzed plan, without the ids of its nodes and expressions, and of options of
         the sources and of the writer, which the plan does not show.
@@ -38,9 +45,9 @@ class UnnamedQuery:
     reads: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
 
     @classmethod
-    def of(cls, writer: DataStreamWriter, said: Written, ends: Ends) -> UnnamedQuery | None:
-        """None if the query has a name or a checkpointLocation."""
-        if said.name is not None or said.location is not None:
+    def of(cls, writer: DataStreamWriter, said: Written, ends: Ends) -> Definition | None:
+        """None if the query has a checkpointLocation, which says that it continues."""
+        if said.location is not None:
             return None
         options = [sorted(source.options.items()) for source in sources_of(writer) or ()]
         text = f"{IDS.sub('', str(analyzed_plan(writer).toJSON()))} {options} {sorted(said.options.items())}"
@@ -50,7 +57,7 @@ class UnnamedQuery:
         reads = (read_by(each_batch), read_by(said.each_row))
         return cls(plan, ends, said.format, said.mode, said.table, functions, reads)
 
-    def same_as(self, other: UnnamedQuery) -> bool:
+    def same_as(self, other: Definition) -> bool:
         """Whether another start, in this process, is one of the same query."""
         mine = (self.plan, self.ends, self.format, self.mode, self.table)
         theirs = (other.plan, other.ends, other.format, other.mode, other.table)
@@ -116,3 +123,14 @@ def _content(cell: Any) -> Any:
         return cell.cell_contents
     except ValueError:  # the variable has no value yet
         return cell
+
+
+def redefined(name: str) -> Problem:
+    """The warning for a query with a name that starts again, and may not be the same."""
+    text = (
+        f"query {name!r} starts again, and may read, do or write something else than before: it continues "
+        "after what the earlier one has read, and does not read that again"
+    )
+    remedy = "Give another query another queryName; give the same query a checkpointLocation"
+    log.warning("%s. %s", text, remedy)
+    return Problem("QueryRedefined", text, remedy)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from streamjob.runtime.query.definition import Definition, read_by, same
 from streamjob.runtime.query.edges import Channel, Ends
-from streamjob.runtime.query.unnamed_query import UnnamedQuery, read_by, same
 
 ENDS = Ends((Channel("files", frozenset({"file:/in"})),))
 
@@ -85,9 +85,9 @@ def test_a_function_that_reads_a_variable_of_a_loop(
     def made() -> Any:
         return lambda frame, batch: [frame.where(table) for _ in range(batch)]
 
-    def query() -> UnnamedQuery:
+    def query() -> Definition:
         function = made()
-        return UnnamedQuery("plan", ENDS, "json", "append", None, (function, None), (read_by(function), {}))
+        return Definition("plan", ENDS, "json", "append", None, (function, None), (read_by(function), {}))
 
     first = query()
     for name, value in now.items():
@@ -113,7 +113,7 @@ def test_a_method_of_an_object_that_has_changed() -> None:
 
 
 def test_a_query_is_the_same_if_all_of_it_is() -> None:
-    query = UnnamedQuery("plan", ENDS, "json", "append", None, (into("a"), None))
+    query = Definition("plan", ENDS, "json", "append", None, (into("a"), None))
     assert query.same_as(replace(query, functions=(into("a"), None)))
     for other in (
         replace(query, plan="another"),
