@@ -24,7 +24,7 @@ from streamjob.runtime.spark.offset_log import FORMAT, NAMES_SOURCES
 from streamjob.runtime.spark.sources.plan_sources import Source, sources_of_plan
 from streamjob.runtime.spark.versions.table import order
 from streamjob.runtime.startup.checks.data_loss import SourceGone, refuse_gone
-from streamjob.runtime.startup.checks.dry_run import refuse_changed
+from streamjob.runtime.startup.checks.dry_run import compare_sources
 from streamjob.runtime.startup.checks.sources import QueryChanged
 from streamjob.storage.hadoop import HadoopFiles
 
@@ -79,7 +79,7 @@ class Union:
 
     def checked(self, names: str, *, named: bool = True) -> list[Problem]:
         writer = self.writer(names, named=named)
-        warnings = refuse_changed(writer, None, self.directory, None)
+        warnings = compare_sources(writer, self.directory)
         return warnings + refuse_gone(self.directory, self.sources(writer), None)
 
     def rows(self) -> list[int]:

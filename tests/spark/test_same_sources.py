@@ -20,7 +20,7 @@ from streamjob.runtime.query import endpoints
 from streamjob.runtime.query.edges import Channel
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.spark.sources.plan_sources import sources_of_plan
-from streamjob.runtime.startup.checks.dry_run import refuse_changed
+from streamjob.runtime.startup.checks.dry_run import compare_sources
 from streamjob.runtime.startup.checks.sources import QueryChanged
 from streamjob.storage.hadoop import HadoopFiles
 
@@ -53,7 +53,7 @@ class Reader:
     def told(self, path: str, *, written: str = "", **options: str) -> list[Problem]:
         """:param written: by another stage of the job, as far as that is known."""
         frame = self.spark.readStream.schema(SCHEMA).options(**options).json(path)
-        return refuse_changed(frame.writeStream, None, self.directory, None, fed=lambda was: was == written)
+        return compare_sources(frame.writeStream, self.directory, fed=lambda was: was == written)
 
 
 @pytest.fixture
@@ -132,13 +132,13 @@ def test_topics(
 ) -> None:
     directory, frame = subscribed(spark, files, tmp_path, **options)
     if missing is None:
-        assert refuse_changed(frame.writeStream, None, directory, None) == []
+        assert compare_sources(frame.writeStream, directory) == []
         return
     with pytest.raises(QueryChanged, match=f"had read from {missing} and does not subscribe") as e:
-        refuse_changed(frame.writeStream, None, directory, None)
+        compare_sources(frame.writeStream, directory)
     assert "failOnDataLoss" in e.value.remedy
     _, frame = subscribed(spark, files, tmp_path, **options, failOnDataLoss="false")
-    (told,) = refuse_changed(frame.writeStream, None, directory, None)
+    (told,) = compare_sources(frame.writeStream, directory)
     assert missing in told.message
 
 
@@ -151,7 +151,7 @@ def test_other_brokers_are_told(spark: SparkSession, files: HadoopFiles, tmp_pat
     endpoints.note(directory, endpoints.ends(sources, None, None, files.qualify))
     for brokers, number in (("b:1,c:1", 0), ("c:1", 1)):
         _, frame = subscribed(spark, files, tmp_path, **topics, **{"kafka.bootstrap.servers": brokers})
-        told = refuse_changed(frame.writeStream, None, directory, None)
+        told = compare_sources(frame.writeStream, directory)
         assert len(told) == number
     assert "a:1,b:1" in told[0].message
 

@@ -42,18 +42,34 @@ _REFUSALS = re.compile(
 NEWLY_STATEFUL = "the query has a stateful operator, and had none"
 
 
+def compare_sources(
+    writer: DataStreamWriter,
+    directory: CheckpointDir,
+    *,
+    fed: Callable[[str], bool] | None = lambda was: False,
+) -> list[Problem]:
+    """Compare the query's sources with those of the directory's last batch. There must be one.
+
+    :param fed: as `refuse_other_sources`.
+    :returns: warnings for the user.
+    :raises QueryChanged: they differ.
+    """
+    if (sources := sources_of(writer)) is None:
+        return []
+    return refuse_other_sources(directory, sources, jvm(session_of(writer)), fed=fed)
+
+
 def refuse_changed(
     writer: DataStreamWriter,
     mode: str | None,
     directory: CheckpointDir,
-    internals: Internals | None,
+    internals: Internals,
     *,
     fed: Callable[[str], bool] | None = lambda was: False,
 ) -> list[Problem]:
     """Compare the query's sources with its checkpoint, and plan its next batch in a dry run.
 
     :param mode: the query's output mode, None if the script sets none.
-    :param internals: None if the Spark version is unknown; then only the sources are compared.
     :param fed: as `refuse_other_sources`.
     :returns: warnings for the user.
     :raises QueryChanged: sources, stateful operators or schemas differ from those of the directory's last
@@ -62,13 +78,9 @@ def refuse_changed(
     latest, committed = directory.latest_offset(), directory.latest_commit()
     if latest is None:
         return []
+    warnings = compare_sources(writer, directory, fed=fed)
     plan = analyzed_plan(writer)
     metadata = directory.entry(latest).metadata
-    warnings: list[Problem] = []
-    if (sources := sources_of(writer)) is not None:
-        warnings = refuse_other_sources(directory, sources, jvm(session_of(writer)), fed=fed)
-    if internals is None:
-        return warnings
     batch = latest if committed != latest else latest + 1
     with tempfile.TemporaryDirectory(prefix="streamjob-dry-run-") as scratch:
         described = directory.describes_state()

@@ -21,7 +21,7 @@ from ...spark.sources.plan_sources import Source, sources_of
 from ...spark.stream_writer import Written
 from ..restore_point import RestorePoint
 from .data_loss import refuse_gone
-from .dry_run import refuse_changed
+from .dry_run import compare_sources, refuse_changed
 from .pinned_settings import tell_pinned
 from .source_names import refuse_forgotten_names
 
@@ -95,8 +95,11 @@ class Going:
             asked = self.directory.files.spark.conf.get(FORMAT, None)
             refuse_forgotten_names(self.sources or (), asked)
         fed = None if self.is_shard else self._moved_along
-        internals = None if fits else self.engine.internals
-        warnings = refuse_changed(self.writer, self.written.mode, self.directory, internals, fed=fed)
+        if fits:
+            warnings = compare_sources(self.writer, self.directory, fed=fed)
+        else:
+            mode, internals = self.written.mode, self.engine.internals
+            warnings = refuse_changed(self.writer, mode, self.directory, internals, fed=fed)
         sources, later = self.sources or (), self.later
         warnings += refuse_gone(self.directory, sources, self.engine.jvm, reads=reads, later=later)
         return warnings + tell_pinned(self.directory)
