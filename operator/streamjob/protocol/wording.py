@@ -16,6 +16,7 @@ WORDS = {
     ),
     "and-allow-drained": ("and spec.restoreFrom.allowDrained", "and --allow-drained"),
     "allow-drained": ("set spec.restoreFrom.allowDrained to true", "use --allow-drained"),
+    "adopt": ("name it in spec.restoreFrom.checkpoints", "make a savepoint of it (savepoint adopt)"),
     "allow-lost-state": (
         "set spec.restoreFrom.allowNonRestoredState to true",
         "use --allow-non-restored-state",

@@ -36,6 +36,7 @@ from .begin_from import begin_from, plan_of_only_task
 from .checks.neighbours import refuse_other_job
 from .checks.preflight import Going
 from .checks.sources import QueryChanged
+from .checks.spark_location import SETTING, refuse_ignored
 from .checks.spark_version import refuse_newer
 from .checks.table_sink import Origin, refuse_gone_table, refuse_unfit_table
 from .missing_stages import refuse_renamed
@@ -216,11 +217,15 @@ def _refuse_another(points: RestorePoints, uid: str, going: Going, missing: Coll
 
     :param missing: stages of the restored checkpoint that a new query may be under another name.
     :raises NonRestoredState: as `refuse_renamed`.
+    :raises NothingToAdopt: as `refuse_ignored`.
     :raises QueryNameMissing: as `refuse_other_query`.
     """
+    files, written = going.engine.files, going.written
     if going.directory.latest_offset() is None:
-        refuse_renamed(going.engine.files, points, uid, going.ends, missing)
-    if not going.point.is_foreign and going.written.name is None and going.written.location is None:
+        refuse_renamed(files, points, uid, going.ends, missing)
+        if not going.is_shard and written.location is None:
+            refuse_ignored(files, written.name, files.spark.conf.get(SETTING, None), going.directory)
+    if not going.point.is_foreign and written.name is None and written.location is None:
         refuse_other_query(uid, going.ends, going.noted)
 
 
