@@ -42,6 +42,10 @@ def topics(*names: str, brokers: str = "k1:9092", pattern: bool = False) -> Chan
         (table("spark_catalog.default.t", "file:/w/t"), table("spark_catalog.default.t"), True),
         (table("spark_catalog.default.t", "file:/w/t"), files("file:/w/u"), False),
         (files("file:/w/t"), table("lake.db.t"), False),
+        # Iceberg's load("lake.db.t"): the writer names the table, or the same path.
+        (table("lake.db.t"), table("lake.db.t", "file:/w/lake.db.t"), True),
+        (files("file:/w/lake.db.t"), table("lake.db.t", "file:/w/lake.db.t"), True),
+        (files("file:/w/lake.db.u"), table("lake.db.t", "file:/w/lake.db.t"), False),
         (None, files("file:/a"), False),
     ],
 )
@@ -109,6 +113,7 @@ def test_a_sink_below_a_source_feeds_it() -> None:
         ([topics("clean")], topics("clean", pattern=True), True),
         ([table("lake.db.t")], table("lake.db.t"), False),
         ([table("lake.db.T")], table("lake.db.t"), True),
+        ([files("file:/w/lake.db.t")], table("lake.db.t", "file:/w/lake.db.t"), False),
         ([table("spark_catalog.default.t", "file:/w/t")], files("file:/w/t"), False),
     ],
 )

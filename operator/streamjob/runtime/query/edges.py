@@ -41,7 +41,8 @@ class Channel:
     :param names: a URI, topics, or a table's name with its catalog.
     :param pattern: whether `names` are patterns: globs for files, a regular expression for topics.
     :param brokers: Kafka's bootstrap servers.
-    :param folder: of a table that a query writes to, the URI where its files are. None if that is not known.
+    :param folder: of a table that a query writes to, the URI where its files are; of one that a query reads,
+        the path by which the script has named it. None if that is not known.
     :param nested: of a sink, whether it writes partition folders below its own; of a source, whether it reads
         every folder below its own.
     """
@@ -141,6 +142,8 @@ def feeds(sink: Channel | None, source: Channel) -> bool:
     """Whether rows written to `sink` are read from `source`."""
     if sink is None:
         return False
+    if _name_one_path(sink, source):
+        return True
     if source.kind == "files":
         nested = sink.nested or source.nested
         places = [place for name in source.names for place in (_globs(name) if source.pattern else [name])]
@@ -243,7 +246,14 @@ def _fills(sink: Channel, source: Channel, name: str) -> bool:
     """Whether all that a source reads under one of its names is what is written to `sink`."""
     if source.kind == "files":
         return name in sink.folders
+    if _name_one_path(sink, source):
+        return True
     return sink.kind == source.kind and _share_brokers(sink, source) and name in sink.names
+
+
+def _name_one_path(sink: Channel, source: Channel) -> bool:
+    """Whether the script names a table by the same path where it reads and where it writes."""
+    return source.kind == "table" and source.folder in sink.names
 
 
 def _share_brokers(sink: Channel, source: Channel) -> bool:
@@ -291,10 +301,11 @@ def _matches(glob: str, name: str) -> bool:
 
 
 def _source(leaf: Any, qualify: Callable[[str], str]) -> Channel | None:
+    options = options_of(leaf)
     table = table_read(leaf)
     if table is not None:
-        return Channel("table", frozenset({table}))
-    options = options_of(leaf)
+        path = options.get("path")
+        return Channel("table", frozenset({table}), folder=qualify(path).rstrip("/") if path else None)
     name = str(leaf.sourceName())
     if name.lower() == "kafka" or any(k in options for k in ("subscribe", "assign")):
         return _kafka_source(options)

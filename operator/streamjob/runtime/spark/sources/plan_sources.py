@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from ..handles import analyzed_plan, full_name
+from .iceberg_history import is_iceberg
 
 Positions = dict[tuple[str, int], int]  # (topic, partition) → the first offset that is not read yet
 
@@ -33,11 +34,13 @@ class Source:
     :param options: of the reader, keys in lower case.
     :param given: the name that the script gave to the source (`readStream.name`, Spark 4.2), None if it gave
         none.
+    :param relation: the leaf of the plan, a StreamingRelation or a StreamingRelationV2.
     """
 
     name: str
     options: Mapping[str, str] = field(default_factory=dict)
     given: str | None = None
+    relation: Any = field(default=None, compare=False, repr=False)
 
     @property
     def kind(self) -> str | None:
@@ -58,6 +61,16 @@ class Source:
     def path(self) -> str | None:
         """The path of a file source as the script gave it, possibly a pattern; None for other sources."""
         return self.options.get("path") if self.kind == "files" else None
+
+    @property
+    def delta_table(self) -> str | None:
+        """The folder of the Delta table that the source reads, as Spark has it; None for other sources."""
+        return self.options.get("path") if self.name.lower() == "delta" else None
+
+    @property
+    def reads_changes(self) -> bool:
+        """Whether it reads the change feed of a Delta table."""
+        return any(self.flag(option, default=False) for option in ("readchangefeed", "readchangedata"))
 
     @property
     def begins(self) -> dict[str, str]:
@@ -124,7 +137,7 @@ def sources_of_plan(plan: Any) -> list[Source] | None:
     found = [leaf for leaf in (leaves.apply(i) for i in range(leaves.size())) if leaf.isStreaming()]
     if any(str(leaf.getClass().getSimpleName()) not in KNOWN for leaf in found):
         return None
-    return [Source(str(leaf.sourceName()), options_of(leaf), _given(leaf)) for leaf in found]
+    return [Source(str(leaf.sourceName()), options_of(leaf), _given(leaf), leaf) for leaf in found]
 
 
 def by_key(sources: Sequence[Source]) -> dict[str, Source]:
@@ -157,17 +170,18 @@ def options_of(leaf: Any) -> dict[str, str]:
 
 
 def table_read(leaf: Any) -> str | None:
-    """The full name of the catalog table that a source reads. None if it reads something else.
+    """The full name of the table that a source reads. None if it reads something else.
 
-    A file table of the session catalog is not such a table: Spark reads its folder.
+    A file table of the session catalog is not such a table: Spark reads its folder. An Iceberg table without
+    a catalog has its location as its name.
 
     :param leaf: a StreamingRelation or a StreamingRelationV2.
     """
     if str(leaf.getClass().getSimpleName()) != "StreamingRelationV2":
         return None
     catalog, identifier = leaf.catalog(), leaf.identifier()
-    if catalog.isEmpty() or identifier.isEmpty():
-        return None
+    if catalog.isEmpty() or identifier.isEmpty():  # format("iceberg").load(name) tells neither
+        return str(leaf.table().table().name()) if is_iceberg(leaf) else None
     return full_name(catalog.get(), identifier.get())
 
 
