@@ -40,9 +40,14 @@ class DeltaTable:
     def exists(self) -> bool:
         return bool(self._log().tableExists())
 
+    @property
+    def newest(self) -> tuple[str, int]:
+        """The id of the table and its newest version."""
+        snapshot = self._snapshot()
+        return str(snapshot.metadata().id()), int(snapshot.version())
+
     def skipped_up_to(self, query_id: str) -> int | None:
-        snapshot = _newest(self._log(), jvm(self._spark).scala.Option.empty())
-        found = snapshot.transactions().get(query_id)
+        found = self._snapshot().transactions().get(query_id)
         return int(found.get()) if found.isDefined() else None
 
     def commits(self, query_id: str, newest: int | None = None) -> list[Commit]:
@@ -67,6 +72,9 @@ class DeltaTable:
     def _history(self, newest: int | None = None) -> list[Row]:
         limit = f" LIMIT {newest}" if newest is not None else ""
         return self._spark.sql(f"DESCRIBE HISTORY {self.name}{limit}").collect()
+
+    def _snapshot(self) -> Any:
+        return _newest(self._log(), jvm(self._spark).scala.Option.empty())
 
     def _log(self) -> Any:
         logs = jvm(self._spark).org.apache.spark.sql.delta.DeltaLog
