@@ -11,10 +11,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dev.broker import CONNECTORS, LINE, Kafka
+from dev.tables import formats
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.commands import Mode
 
-from .scripts import Script, await_batch, await_said, latest, said
+from .feeds import Feed
+from .lakes import settings
+from .scripts import Script, await_batch, await_read, await_said, latest, said
 
 ONCE = """
 def write(frame, batch):
@@ -220,3 +223,43 @@ def test_row1_files_that_a_run_has_read_are_not_asked_for_again(spark: SparkSess
     assert "has processed all" not in driver.log.read_text()
     assert script.values(spark, "sums") == script.windows(spark)
     assert latest(tmp_path, "sums") >= 1
+
+
+TABLES = """
+for form in sys.argv[2:]:
+    name = "`ice-lake`.db.t" if form == "iceberg" else f"delta.`{home}/t`"
+    spark.sql(f"CREATE TABLE {name} ({SCHEMA}) USING {form}")
+    for number in range(2):
+        spark.read.schema(SCHEMA).json(f"{home}/before/0000{number}.json").writeTo(name).append()
+    source = spark.readStream.format(form).load(name if form == "iceberg" else f"{home}/t")
+    await_batch(start(f"sums-{form}", windows(source), {"processingTime": "1 hour"}))
+    if form == "iceberg":  # the one at which the reader began; that of its position stays
+        expire = "older_than => TIMESTAMP '2099-01-01 00:00:00', retain_last => 1"
+        spark.sql(f"CALL `ice-lake`.system.expire_snapshots(table => 'db.t', {expire})")
+    fill = read("in").writeStream.queryName(f"fill-{form}").format(form).trigger(**OFTEN)
+    fill.toTable(name) if form == "iceberg" else fill.start(f"{home}/t")
+spark.streams.awaitAnyTermination()
+"""
+
+
+@pytest.mark.skipif(not formats(), reason="no format exists for this Spark")
+def test_row4_tables_that_a_drain_has_filled_are_read_to_their_end(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Iceberg refuses availableNow as soon as the snapshot has expired at which the reader once began."""
+    script = Script(tmp_path, TABLES)
+    before = Feed(tmp_path / "before")
+    before.minutes(0, 2)
+    before.minutes(2, 4)
+    with script.driver(*formats(), spark_conf=settings(tmp_path)) as driver:
+        driver.wait_for(lambda s: len(s.stages) == 2 * len(formats()))
+        for minute in range(4, 60, 8):
+            script.feed.minutes(minute, minute + 8)
+        for form in formats():
+            await_read(driver, f"fill-{form}", tmp_path / "in")
+        assert driver.finish(Mode.DRAIN).drained
+    expected = script.windows(spark, "before", "in")
+    for form in formats():
+        assert script.values(spark, f"sums-{form}") == expected
+    refused = "once takes the place of availableNow" in driver.log.read_text()
+    assert refused == ("iceberg" in formats())

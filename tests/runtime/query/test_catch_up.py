@@ -8,8 +8,10 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.errors import PySparkException
 
 from streamjob.runtime.query.catch_up import EMPTY_RUNS, CaughtUp, read_all, unknown_end
+from streamjob.runtime.spark.boundary import QueryFailed
 from streamjob.runtime.spark.offset_log import OffsetLogEntry, Offsets
 from streamjob.runtime.spark.sources.end_of_input import AVAILABLE_NOW, ONCE, SourceTraits, read_by
 
@@ -190,6 +192,30 @@ def test_row1_nothing_is_left_when_a_stage_is_flushed(query: Query, trigger: dic
     held = [s.held for s in query.sources]
     assert caught_up(query) is CaughtUp.ALL
     assert all(s.at >= before for s, before in zip(query.sources, held, strict=True))
+
+
+class FirstSnapshotExpired(Query):
+    """Of an Iceberg table, by the words of Iceberg."""
+
+    refused: int = 0
+
+    def run(self, **trigger: bool) -> Query:
+        if "availableNow" in trigger or self.sources[0].held < self.sources[0].at:
+            self.refused += 1
+            assert self.refused < self.limit, "it does not end"
+            raise PySparkException("Cannot load current offset at snapshot 7, the snapshot was expired")
+        return super().run(**trigger)
+
+
+def test_row4_iceberg_is_asked_for_all_where_it_refuses_available_now() -> None:
+    source = Source(KINDS["delta"], 250, most=100, at=50)
+    assert caught_up(FirstSnapshotExpired([source])) is CaughtUp.ALL
+    assert source.at == 250
+
+
+def test_the_snapshot_of_the_position_has_expired_too() -> None:
+    with pytest.raises(QueryFailed, match="Cannot load"):
+        caught_up(FirstSnapshotExpired([Source(KINDS["delta"], 250, at=251)]))
 
 
 @pytest.mark.parametrize("kind", ["files", "kafka", "rate-micro-batch"])

@@ -2,11 +2,13 @@
 
 The first run uses availableNow, which respects the limits of the sources. If that does not prove that it has
 read everything (`end_of_input`), runs with `once`, which ignores limits, follow until each source is known to
-be read: a run proves it, or does not move its position.
+be read: a run proves it, or does not move its position. Iceberg refuses availableNow if the snapshot at which
+the query once began has expired; then `once` takes its place.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable
@@ -16,9 +18,13 @@ from functools import partial
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ...protocol.messages.driver_status import Problem
-from ..spark.boundary import run_to_end
+from ..spark.boundary import QueryFailed, run_to_end
 from ..spark.checkpoint_dir import CheckpointDir
+from ..spark.sources.iceberg_history import NO_SNAPSHOT
 
+log = logging.getLogger("streamjob")
+
+ONCE = {"once": True}
 OWN_SECONDS = 600.0  # for a source that no stage of the job writes: it may never have nothing left
 EMPTY_RUNS = 10  # without rows, although the position moves, as of a source whose position is a clock
 
@@ -55,11 +61,20 @@ def read_all(
     before, _ = _position(directory)
     while not cut_short():
         runs += 1
-        query = run_to_end(partial(run, **trigger), cut_short)
+        try:
+            query = run_to_end(partial(run, **trigger), cut_short)
+        except QueryFailed as e:
+            if NO_SNAPSHOT not in e.message or trigger == ONCE:
+                raise
+            log.info(
+                "the snapshot has expired at which the query began: once takes the place of availableNow"
+            )
+            trigger = ONCE
+            on_run(runs + 1)
+            continue
         if cut_short():
             break
-        (after, in_order), proven = _position(directory), proves(query)
-        asked_for_all = "once" in trigger
+        (after, in_order), proven, asked_for_all = _position(directory), proves(query), trigger == ONCE
         if (proven and all(proven)) or (after == before and asked_for_all):
             return CaughtUp.ALL
         if in_order:
@@ -71,7 +86,7 @@ def read_all(
         empty = 0 if after == before or _rows(query) else empty + 1
         if empty == EMPTY_RUNS or time.monotonic() > deadline:
             return CaughtUp.UNKNOWN
-        before, trigger = after, {"once": True}
+        before, trigger = after, ONCE
         on_run(runs + 1)
     return CaughtUp.CUT_SHORT
 
