@@ -67,3 +67,23 @@ def test_w1_row6_a_stop_after_a_crash_in_the_flush_completes_what_is_planned(tmp
     assert record.stages[0].tasks[0].batch == planned
     out = (tmp_path / "out.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in out] == [[planned, "x", 3]]
+
+
+def test_w6_what_is_before_a_query_that_a_dead_driver_has_flushed_reads_nothing_more(tmp_path: Path) -> None:
+    """The driver dies before a checkpoint says so, and the next one is not asked to end."""
+    for folder in ("in", "clean"):
+        (tmp_path / folder).mkdir()
+    put(tmp_path, "in/a.json", "00:00", "00:01", "00:02")
+    app, arguments = APPS / "dies_in_flush.py", (str(tmp_path), "behind")
+    one = LocalDriver(tmp_path, app, *arguments)
+    one.wait_for(lambda s: batch_of(s, "orders") >= 0)
+    (tmp_path / "crash").touch()
+    one.terminate(Mode.DRAIN)
+    assert one.wait() == 9
+    (tmp_path / "crash").unlink()
+    put(tmp_path, "in/b.json", "01:00", "01:01")
+    record = LocalDriver(tmp_path, app, *arguments, epoch=2).finish()
+    assert (record.scenario, record.drained) == (Scenario.END_OF_INPUT, True)
+    assert len(rows(tmp_path / "clean")) == 3, "nothing would read what it writes now"
+    out = (tmp_path / "out.jsonl").read_text().splitlines()
+    assert [json.loads(line)[1:] for line in out] == [["x", 3]]

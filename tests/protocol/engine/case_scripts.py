@@ -157,7 +157,6 @@ class Script:
             "commits": "commits",
             "own": "own_sources",
             "drained": "drained",
-            "new": "new",
             "emits": "emits",
         }
         options = {names[key]: value == "yes" for key, value in said.items()}

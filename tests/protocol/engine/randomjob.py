@@ -201,11 +201,11 @@ class RandomJob:
             self.tell("task_restored_finished", task, upstream, self.restored[task])
             return
         drained, new = actor.flushed, not (actor.log or actor.ran or task in self.c.tasks)
-        options: dict[str, Any] = {"commits": shape.commits, "new": new, "emits": not new}
+        options: dict[str, Any] = {"commits": shape.commits, "emits": not new}
         if upstream:
             options["own_sources"] = self.own_sources(uid, (uid,))
         self.note_flushed_readers(uid, readers)
-        late = self.too_late(lambda: self.c.refuse_start(task, upstream, drained=drained, new=new))
+        late = self.too_late(lambda: self.c.refuse_start(task, upstream, drained=drained))
         refused = self.too_late(lambda: self.tell("task_started", task, upstream, drained=drained, **options))
         assert late == refused, "what is refused is refused before"
         if refused:

@@ -15,6 +15,6 @@ def test_row10_what_starts_when_a_request_is_announced_is_not_too_late() -> None
     c.handle(ev.TaskStarted("reader", drained=True))
     c.reads("reader", "writer")
     with pytest.raises(UpstreamTooLate, match="'reader'"):
-        c.refuse_start("writer", new=True)
+        c.refuse_start("writer")
     c.handle(ev.TerminationAnnounced())
-    c.refuse_start("writer", new=True)
+    c.refuse_start("writer")

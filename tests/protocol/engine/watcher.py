@@ -34,7 +34,6 @@ class Run:
     exhausted: bool = False
     by_itself: bool = False
     drained_before: bool = False
-    new: bool = False
     emits: bool = True
     held: bool = False
     late: set[str] = field(default_factory=set)
@@ -143,7 +142,6 @@ class Watcher:
         commits: bool = True,
         own_sources: bool | None = None,
         drained: bool = False,
-        new: bool = False,
         emits: bool = True,
     ) -> None:
         known = self.runs.get(task)
@@ -157,7 +155,7 @@ class Watcher:
         stage = stage_of(task)
         self._joins(task, upstream)
         own = not self.upstream[stage] if own_sources is None else own_sources
-        run = Run(stage, commits, own, own_over=drained, drained_before=drained, new=new, emits=emits)
+        run = Run(stage, commits, own, own_over=drained, drained_before=drained, emits=emits)
         self.runs[task] = run
         if self.request is not None and known is None:
             for reader in self.after(stage):
@@ -410,15 +408,14 @@ class Watcher:
         return failed or self._yet_to_start(stage) or any(map(self._script_is_missed, before))
 
     def _flushed_readers(self, run: Run) -> list[Run]:
-        """Those that would miss what comes from it: a new one has written nothing that they have not read."""
+        """Those that would miss what its end brings out."""
         flushed = [
             r
             for r in self.after(run.stage)
             if r.drained_before or (r.why == "drain" and (r.finished or not r.failed))
         ]
         flushed = [r for r in flushed if not (r.input_over and (run.stage, r.stage) in self.assumed)]
-        emits = run.emits and not run.drained_before
-        return [r for r in flushed if (emits if r.drained_before else not run.new)]
+        return flushed if run.emits and not run.drained_before else []
 
     def _finished_now(self) -> frozenset[str]:
         """What has finished, and all that is upstream of it.
@@ -495,7 +492,7 @@ class Watcher:
             assert not self.announced, "it may be a stop that follows"
             if self.request == "stop" or (self.request == "drain" and self._flushed_readers(run)):
                 run.why = "stop"
-            elif self.request == "drain" and (self._script_is_missed(run.stage) or self._is_behind_held(run)):
+            elif self.request == "drain" and self._script_is_missed(run.stage):
                 assert self.waited, "the script may be about to start it"
                 assert not self.script_ended, "the script starts nothing any more"
                 run.why = "stop"
@@ -508,9 +505,6 @@ class Watcher:
             assert not before, "it has to catch up"
             assert not self._reads_stages(run), "it has to catch up"
         self._step(task, "end")
-
-    def _is_behind_held(self, run: Run) -> bool:
-        return any(r.held for r in self.before(run.stage).values())
 
     def _reads_stages(self, run: Run) -> bool:
         return bool(self.upstream.get(run.stage))
@@ -603,8 +597,10 @@ class Watcher:
             return
         for task in effect.finished - self.flags:
             assert task in seen.restorable, f"{task} is finished, and not all before it"
-        drained_before = {t for t in seen.runs if seen.runs[t].drained_before}
-        assert effect.finished >= seen.restorable - drained_before, "V6: finished, and not flagged"
+        for task in seen.restorable - effect.finished:
+            run = seen.runs[task]
+            behind = set(self.before(run.stage)) <= effect.finished
+            assert run.drained_before or not behind, "V6: finished, and not flagged"
 
     def _announcecheckpoint(self, event: str, args: tuple[Any, ...], effect: Any) -> None:
         assert (event, args) == ("checkpoint_durable", (effect.number,))

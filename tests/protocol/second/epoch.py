@@ -243,7 +243,9 @@ class Epoch:
             case fx.FireMaxWatermark(task):
                 self.flushes = True
                 there = world.directories[task]
-                if there.spec.windows and not there.drained:
+                if there.spec.windows and there.batches and not there.drained:
+                    for source in self.coordinator.finished_before(task):
+                        world.mark(source)
                     there.planned = True
                     self.say(f"    {task} plans its last batch")
                     return None
@@ -301,7 +303,7 @@ class Epoch:
         uid = parse_task_id(task)[0]
         for reader in self.world.plan.readers(uid):
             for t in self.world.plan.stages[reader].tasks:
-                over = t in self.oracle.restored or self.world.directories[t].flushed
+                over = t in self.oracle.restored or self.world.directories[t].drained
                 mine = self.world.unread(t, task) if over else []
                 if (uid, reader) in self.world.late:
                     continue
@@ -534,11 +536,10 @@ class Epoch:
                 if t in self.started:
                     own = stages[reader].own or not set(stages[reader].upstream) <= known | {uid}
                     c.reads(t, uid, own_sources=own)
-        new = not again and there.latest is None and not there.planned
         drained = there.drained
-        c.refuse_start(task, upstream, drained=drained or finished, new=new)
+        c.refuse_start(task, upstream, drained=drained or finished)
         asked = self.oracle.request is not None or self.early is not None
-        if not (asked or again or finished):
+        if not (asked or again or finished or drained):
             self._refuse_before_past_readers(uid)
         if task in world.sinks:
             recorded = {int(n) for n in self.recorded.get(task, ())}
@@ -568,21 +569,17 @@ class Epoch:
         emits = there.planned or bool(there.at.held)
         if self.early is not None:
             self.take(ev.TerminationAnnounced())
-        self.take(
-            ev.TaskStarted(
-                task, upstream, spec.commits, own_sources=own, drained=drained, new=new, emits=emits
-            )
-        )
+        self.take(ev.TaskStarted(task, upstream, spec.commits, own_sources=own, drained=drained, emits=emits))
 
     def _refuse_before_past_readers(self, uid: str) -> None:
-        """ "Adding a new operator before a fully finished one" is refused (row 10)."""
+        """ "Adding a new operator before a fully finished one" is refused (row 10), and one that reads on."""
         record = self.world.index_at_start
         known = {s.uid: s for s in record.stages} if record else {}
         for reader in set(self.world.plan.readers(uid)) & set(known):
             tasks = self.world.plan.stages[reader].tasks
             drained = any(self.world.directories[t].drained for t in tasks)
-            if known[reader].finished or (drained and uid not in known):
-                raise ScriptFailed(f"{uid} is new before {reader}, which has finished")
+            if known[reader].finished or drained:
+                raise ScriptFailed(f"{uid} reads on before {reader}, which has finished")
 
     # --- queries --------------------------------------------------------------------------------------------
 

@@ -140,10 +140,13 @@ class Oracle:
             unread = world.unread(task, source)
             demand(not unread, f"max watermark of {task}, which has not read {unread} of {source} (row 4)")
             up = self.lives.get(source)
-            flushed = source in self.restored or of.flushed or (up is not None and up.finished)
+            flushed = source in self.restored or of.drained or (up is not None and up.finished)
             late = any(writer == of.spec.uid for writer, _ in world.late)
             halted = (late or of.spec.uid in world.stopped) and (up is None or up.ended is not None)
-            demand(flushed or halted, f"max watermark of {task} before {source} has ended (row 4)")
+            demand(
+                flushed or halted or world.is_spent(source),
+                f"max watermark of {task} before {source} has ended (row 4)",
+            )
         demand(
             life.asked is False or drains,
             f"max watermark of {task} in a stop (row 2)",
@@ -201,8 +204,9 @@ class Oracle:
             return
         for task in effect.finished:
             for source in self.world.sources(task):
-                open_ = source in self.started and source not in effect.finished
-                written = self.world.directories[source].latest is not None
+                there = self.world.directories[source]
+                open_ = source in self.started and source not in effect.finished and not there.drained
+                written = there.latest is not None
                 of, by = self.world.directories[source].spec.uid, self.world.directories[task].spec.uid
                 written = written and (of, by) not in self.world.late
                 demand(

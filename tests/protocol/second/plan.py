@@ -26,7 +26,7 @@ class Do(Enum):
 
 
 class Scope(Enum):
-    """Which jobs are drawn. `ANY` has those that the engine is known to get wrong (test_second.KNOWN)."""
+    """Which jobs are drawn. What fails in a narrower scope is simpler to understand."""
 
     ANY = "any"
     MARKED = (

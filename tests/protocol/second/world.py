@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from streamjob.protocol.formats.records import CheckpointRecord
+from streamjob.protocol.restore.recovery import spent
 
 from .plan import Plan, StageSpec
 
@@ -33,12 +34,14 @@ NOTHING = Batch(0, {}, (), ())
 class Directory:
     """
     :param planned: the batch of the max watermark is in the offset log, and not in the commit log.
+    :param marked: so many batches it had when a reader of it was flushed, and it could not be flushed itself.
     """
 
     spec: StageSpec
     index: int
     batches: list[Batch] = field(default_factory=list)
     planned: bool = False
+    marked: int | None = None
 
     @property
     def latest(self) -> int | None:
@@ -54,7 +57,7 @@ class Directory:
 
     @property
     def drained(self) -> bool:
-        return self.planned or self.flushed
+        return self.planned or self.flushed or self.marked == len(self.batches)
 
     @property
     def rows(self) -> list[Row]:
@@ -133,6 +136,8 @@ class World:
         for name, there in world.directories.items():
             last = batches.get(name)
             there.batches = self.directories[name].batches[: 0 if last is None else last + 1]
+            marked = self.directories[name].marked
+            there.marked = marked if marked == len(there.batches) else None
             if name in world.sinks:
                 world.sinks[name].visible.update(range(len(there.batches)))
         stages = tuple(
@@ -151,6 +156,16 @@ class World:
         """Whether the restored checkpoint has the stage: the driver knows no other one before it starts."""
         return self.index_at_start is not None and any(s.uid == uid for s in self.index_at_start.stages)
 
+    def is_spent(self, task: str) -> bool:
+        """Whether the restored checkpoint says that nothing more comes from the stage, and the task has read
+        nothing since. Nothing waits for it.
+        """
+        record, there = self.index_at_start, self.directories[task]
+        stage = next((s for s in record.stages if s.uid == there.spec.uid), None) if record else None
+        if record is None or stage is None or stage.uid not in spent(record.stages):
+            return False
+        return stage.tasks[there.index].batch == there.latest
+
     # --- queries --------------------------------------------------------------------------------------------
 
     def unread(self, task: str, upstream: str) -> list[Row]:
@@ -158,6 +173,11 @@ class World:
         there, source = self.directories[task], self.directories[upstream]
         rows = source.rows[there.at.read.get(upstream, 0) :]
         return [row for row in rows if share(row, there.spec.parallelism) == there.index]
+
+    def mark(self, task: str) -> None:
+        """The task reads nothing more: a reader of it is about to be flushed."""
+        there = self.directories[task]
+        there.marked = there.marked if there.drained else len(there.batches)
 
     def sources(self, task: str) -> list[str]:
         stages = self.plan.stages

@@ -27,6 +27,7 @@ from ..queries import JOB, OPERATORS, STAGE, Query
         ("offsets/12", ("batch", 12)),
         ("commits/0", ("batch", 0)),
         ("streamjob/state/7.json", ("batch", 7)),
+        ("streamjob/drained/8", ("version", 8)),
         ("state/0/3/8.delta", ("version", 8)),
         ("state/0/3/8.snapshot", ("version", 8)),
         ("state/0/3/8.delta.crc", ("version", 8)),

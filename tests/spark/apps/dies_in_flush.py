@@ -1,6 +1,7 @@
 """A query whose batch ends the process, as an OOM kill does, if there is a file `crash` and rows come out.
 
 :param 1: the home of everything.
+:param 2: with `behind`, the query reads what another one, without windows, has written.
 """
 
 import json
@@ -23,7 +24,11 @@ def each(frame: DataFrame, batch: int) -> None:
         out.writelines(json.dumps(row) + "\n" for row in rows)
 
 
-events = spark.readStream.schema("t timestamp, k string").json(f"{home}/in").withWatermark("t", "10 minutes")
+read = spark.readStream.schema("t timestamp, k string")
+if "behind" in sys.argv:
+    clean = read.json(f"{home}/in").writeStream.queryName("clean").format("json")
+    clean.trigger(processingTime="200 milliseconds").start(f"{home}/clean")
+events = read.json(f"{home}/{'clean' if 'behind' in sys.argv else 'in'}").withWatermark("t", "10 minutes")
 counted = events.groupBy(F.window("t", "5 minutes"), "k").agg(F.count("*").alias("n"))
 orders = counted.writeStream.queryName("orders").foreachBatch(each).outputMode("append")
 orders.trigger(processingTime="200 milliseconds").start().awaitTermination()

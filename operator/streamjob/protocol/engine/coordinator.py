@@ -14,9 +14,9 @@ when. It guarantees the following, whatever the order of events (rows of docs/se
 - The max watermark fires only in a drain or at the end of the input, never on a stop (row 2).
 - A checkpoint completes when it is committed to the index, not when it is written; only then are tasks closed
   (V2).
-- In every checkpoint that an epoch can begin with, everything upstream of a finished stage is finished (row
-  10). The only exception is a stage that starts in a drain after its reader was flushed: it reads nothing,
-  and ends with the drain.
+- In every checkpoint that an epoch can begin with, everything upstream of a finished stage is finished, or
+  was drained and reads nothing more (row 10). The only exception is a stage that starts in a drain after its
+  reader was flagged: it reads nothing, and ends with the drain.
 - A repeated request changes nothing; another request while one is pending is refused (V8).
 """
 
@@ -137,16 +137,14 @@ class Coordinator(CheckpointEvents):
 
     # --- not events -----------------------------------------------------------------------------------------
 
-    def refuse_start(
-        self, task: str, upstream: Iterable[str] = (), *, drained: bool = False, new: bool = False
-    ) -> None:
+    def refuse_start(self, task: str, upstream: Iterable[str] = (), *, drained: bool = False) -> None:
         """Refuse a start that `TaskStarted` would refuse. Changes nothing.
 
         :raises UpstreamTooLate: see `handle`.
         :raises GraphCycle: see `handle`.
         """
         if not drained:
-            self._job.refuse_if_too_late(task, new=new)
+            self._job.refuse_if_too_late(task)
         self._job.graph.refuse_cycle(task, upstream)
 
     def reads(self, task: str, upstream: str, *, own_sources: bool = False) -> None:
@@ -157,12 +155,18 @@ class Coordinator(CheckpointEvents):
         """
         self._job.connect(parse_task_id(task)[0], upstream, own_sources=own_sources)
 
-    def flushed_reader(self, task: str, *, new: bool) -> str | None:
-        """The uid of a stage that reads from the task's and has been flushed in this epoch or before, if any.
+    def flushed_reader(self, task: str) -> str | None:
+        """The uid of a stage that reads from the task's and has been flushed in this epoch, if any."""
+        flushed = self._job.flushed(parse_task_id(task)[0], assumed=False)
+        return next((uid for uid, reader in flushed if not reader.drained_before), None)
 
-        :param new: as in `refuse_start`.
+    def finished_before(self, task: str) -> list[str]:
+        """The tasks upstream of this one, directly or not, that have finished in this epoch or before.
+
+        Before its max watermark fires for the first time, the driver marks them as drained: when it dies and
+        no checkpoint flags them, the next epoch knows it of each, in whatever order they start.
         """
-        return self._job.flushed_before_it(parse_task_id(task)[0], new=new)
+        return self._job.finished_before(task)
 
     def connected(self, uid: str) -> set[str]:
         """The uids of the stages that edges connect with this one, directly or not, including itself."""
@@ -195,12 +199,10 @@ class Coordinator(CheckpointEvents):
                 known.exhausted = known.consumed = known.own_ended = known.rest = False
             return []
         if not drained:
-            self._job.refuse_if_too_late(task, new=start.new)
+            self._job.refuse_if_too_late(task)
         reads_stages = named or self._job.names_upstream(parse_task_id(task)[0])
         own = not reads_stages if start.own_sources is None else start.own_sources
-        entered = Task(
-            commits=start.commits, own_sources=own, drained_before=drained, new=start.new, emits=start.emits
-        )
+        entered = Task(commits=start.commits, own_sources=own, drained_before=drained, emits=start.emits)
         self._job.put(task, entered, named)
         self._job.fresh = True
         if self.canceled:

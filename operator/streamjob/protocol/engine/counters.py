@@ -28,7 +28,6 @@ class Counters(NamedTuple):
     ending: int = 0  # its termination has begun and is not over
     flushing: int = 0  # the same, and its max watermark fires: it can take no snapshot
     downstream_of_paused: int = 0  # flushed by a drain, downstream of a stage that the script had stopped
-    held: int = 0  # a drain waits for the script, which has yet to start something upstream of it
 
     def plus(self, other: Counters, sign: int = 1) -> Counters:
         return Counters(*(a + sign * b for a, b in zip(self, other, strict=True)))

@@ -43,9 +43,8 @@ class TaskStarted:
     :param commits: False if the sink is durable after each batch and has nothing to commit (row 12).
     :param own_sources: whether the query reads something that no stage writes. None: only if it has no
         upstream stage.
-    :param drained: an earlier epoch fired the query's max watermark. It reads nothing, and ends as it began
-        to end.
-    :param new: it is the first run in this epoch, and has no batch of an earlier one.
+    :param drained: an earlier epoch fired the query's max watermark, or that of a query that reads from it.
+        It reads nothing, and ends as it began to end.
     :param emits: its end may bring out rows of earlier epochs: it has state, or a batch to run again.
     """
 
@@ -54,7 +53,6 @@ class TaskStarted:
     commits: bool = True
     own_sources: bool | None = None
     drained: bool = False
-    new: bool = False
     emits: bool = True
 
 

@@ -204,6 +204,14 @@ class Roster:
             del self.named[uid]
             self.counters.change(uid, EXPECTED, NOTHING)
 
+    def finished_before(self, name: str) -> list[str]:
+        """The tasks of the stages upstream of the task's, directly or not, that have finished."""
+        todo = [parse_task_id(name)[0]]
+        for uid in todo:
+            todo += [s.uid for s in self.graph.upstream(uid) if s.uid not in todo]
+        tasks = [t for uid in todo[1:] for t in self.graph.stages[uid].tasks]
+        return [t for t in tasks if self.tasks[t].operators_finished]
+
     def names_upstream(self, uid: str) -> bool:
         """Whether the stage is known to read from another stage of the job, started or not."""
         return uid in self.graph.stages and bool(self.graph.stages[uid].named)
@@ -306,7 +314,7 @@ class Roster:
         tasks = [self.tasks[t] for t in source.tasks] if source else []
         return not all(t.operators_finished or t.drained_before for t in tasks)
 
-    def _flushed(self, uid: str, *, assumed: bool) -> Iterator[tuple[str, Task]]:
+    def flushed(self, uid: str, *, assumed: bool) -> Iterator[tuple[str, Task]]:
         """The tasks that read from the stage and are being flushed, or were, in this epoch or before.
 
         Each comes after the uid of its stage.
@@ -323,41 +331,28 @@ class Roster:
                     yield reader.uid, task
 
     def misses_the_end(self, name: str) -> bool:
-        """Whether what the end of the task brings out would be missed by a stage that was flushed.
-
-        In this epoch, it was flushed without a task that starts now. A task without a batch has nothing to
-        bring out. What an earlier epoch has flushed had read all that the task had written, with what its own
-        flush had brought out.
-        """
+        """Whether what the end of the task brings out would be missed by a stage that was flushed."""
         task = self.tasks[name]
         emits = task.emits and not task.drained_before
-        flushed = self._flushed(parse_task_id(name)[0], assumed=True)
-        return any(emits if t.drained_before else not task.new for _, t in flushed)
+        return emits and any(True for _ in self.flushed(parse_task_id(name)[0], assumed=True))
 
-    def flushed_before_it(self, uid: str, *, new: bool) -> str | None:
-        """A stage that reads from this one, which starts, and has been flushed without it; None if there is
-        none.
-
-        A stage that has run before is not new to a reader that an earlier epoch has flushed: both continue
-        to their end.
-
-        :param new: the stage has no batch.
-        """
-        flushed = self._flushed(uid, assumed=False)
-        return next((reader for reader, t in flushed if new or not t.drained_before), None)
-
-    def refuse_if_too_late(self, name: str, *, new: bool) -> None:
+    def refuse_if_too_late(self, name: str) -> None:
         """Refuse a task that starts too late to be read. Not once the job is asked to end: a task that starts
         then reads nothing, so it has no output that could be lost.
+
+        One that an earlier epoch has drained reads nothing either, and is not refused.
 
         :raises UpstreamTooLate: a stage that reads from the task's stage is being flushed or was flushed.
         """
         uid = parse_task_id(name)[0]
         if self.requested is not None or self.termination_announced:
             return
-        if (reader := self.flushed_before_it(uid, new=new)) is not None:
+        for reader, task in self.flushed(uid, assumed=False):
             raise UpstreamTooLate(
-                f"stage {uid!r} starts when all input of stage {reader!r} has ended and is being flushed: "
+                f"stage {uid!r} starts when all input of stage {reader!r} has ended and "
+                f"{'was flushed by an earlier driver' if task.drained_before else 'is being flushed'}: "
                 "what it produces would never be read",
-                remedy=f"Start {uid!r} before {reader!r}, and {reader!r} again from the output of both",
+                remedy="Drain the job, which needs nothing more of either"
+                if task.drained_before
+                else f"Start {uid!r} before {reader!r}, and {reader!r} again from the output of both",
             )

@@ -27,9 +27,9 @@ class Task:
         flushed.
     :param leaves_rest: it was to be flushed, and was stopped because its sources may hold more, or those of
         a task upstream.
-    :param new: it had no batch when it started.
     :param emits: its end may bring out rows of earlier epochs: it has state, or a batch to run again.
-    :param drained_before: an earlier epoch has fired its max watermark, which cannot be undone.
+    :param drained_before: an earlier epoch has fired its max watermark, or that of a task that reads from it.
+        That cannot be undone.
     :param restored: the restored checkpoint says that it has finished.
     :param downstream_of_paused: a drain flushed it downstream of a stage that the script had stopped. Only
         the final checkpoint flags it as finished: from any other checkpoint an epoch could begin in which
@@ -66,7 +66,6 @@ class Task:
     consumed: bool = False
     leaves_rest: bool = False
     drained_before: bool = False
-    new: bool = False
     emits: bool = True
     restored: bool = False
     downstream_of_paused: bool = False
@@ -139,7 +138,6 @@ class Task:
             ending=self.state is TaskState.RUNNING and self.step is not None,
             flushing=self.runs_at(TerminationStep.MAX_WATERMARK),
             downstream_of_paused=self.downstream_of_paused and drains and not failed,
-            held=self.held,
         )
 
 

@@ -152,18 +152,13 @@ class TaskTermination(Closing):
         while todo and not (self.begins or self.script_ended):
             task = self.tasks[name := todo.pop()]
             runs = task.state is TaskState.RUNNING and task.step is None
-            if task.held or not (runs or task.awaits_flush) or not self._waits_for_a_start(name):
+            if task.held or not (runs or task.awaits_flush) or not self.waits_for_the_script(name):
                 continue
             with self.changing(name):
                 task.held = task.exhausted = True
             effects += self.begin(name, Scenario.STOP) if runs else []
             todo += [t for stage in self.graph.downstream(parse_task_id(name)[0]) for t in stage.tasks]
         return effects
-
-    def _waits_for_a_start(self, name: str) -> bool:
-        upstream = self.graph.upstream(parse_task_id(name)[0])
-        counted = [self.counters.of(stage.uid).tasks for stage in upstream]
-        return any(t.expected or t.failed or t.held for t in counted)
 
     def begin(self, name: str, scenario: Scenario) -> list[Effect]:
         """End the task where it is."""

@@ -65,6 +65,8 @@ class Work:
         self._notes = notes
         self._board = board
         self._publish = publish
+        self._lock = lock
+        self._marked: set[str] = set()
         self.restore_points = RestorePoints(config)
         self.carried = CarriedStages(self.restore_points)
         self.checkpoints = Checkpoints(
@@ -126,6 +128,7 @@ class Work:
     def _fire(self, effect: fx.FireMaxWatermark, run: Stage) -> Event:
         task = effect.task
         self._say(task)(f"stage {task}: firing all event-time timers")
+        self._mark_upstream(run)
         result = run.fire_max_watermark()
         if result is None:
             batch = self._coordinator.tasks[task].batch
@@ -141,6 +144,18 @@ class Work:
                 self._board.warn(beyond)
             log.info("stage %s: max watermark fired, %d batches up to %d", task, result.batches, batch)
         return ev.MaxWatermarkFired(task, batch)
+
+    def _mark_upstream(self, run: Stage) -> None:
+        """Before the run is flushed: everything upstream of it is drained (see `finished_before`).
+
+        A run without state is not flushed. The next epoch continues it, and what is upstream of it.
+        """
+        with self._lock:
+            upstream = self._coordinator.finished_before(run.task)
+        new = [t for t in upstream if t not in self._marked and not self._stages[t].finished]
+        for other in new if new and run.directory.has_state() else ():
+            self._stages[other].directory.mark_drained()
+            self._marked.add(other)  # shards share their upstream
 
     def _finish(self, effect: fx.Finish, run: Stage) -> Event:
         self._call(run, Moment.END_OF_DATA)

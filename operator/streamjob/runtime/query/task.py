@@ -106,7 +106,7 @@ class Stage:
         self.beside: tuple[str, ...] | None = None  # see StageRecord
         self.appends = True  # its output mode is append: an aggregation shows a window only when it is over
         self.behind_pending = False  # a batch was planned and not committed when it started
-        self.new, self.emits = False, True  # see `TaskStarted`
+        self.drained, self.emits = False, True  # see `TaskStarted`
         self.finished = finished
         self.all_finished = all_finished
         self.transactions = transactions
@@ -278,7 +278,7 @@ class Stage:
         :raises QueryFailed: the batch failed; the next attempt runs it again.
         """
         batch = self.directory.latest_offset() if self.query is None and not self.volatile else None
-        if batch is None or not self.directory.is_drained():
+        if batch is None or not self.directory.drain_batches():
             return None
         on_wait(f"stage {self.task}: completing the flush that an earlier driver began")
         run_max_watermark_batch(self._once, self.directory, batch, self.engine.internals)

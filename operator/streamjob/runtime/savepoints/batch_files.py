@@ -24,7 +24,7 @@ from typing import ClassVar
 
 from ...protocol.errors import StreamJobError
 from ...storage.hadoop import FileInfo
-from ..spark.checkpoint_dir import CheckpointDir
+from ..spark.checkpoint_dir import DRAINED, CheckpointDir
 
 LOGS = ("offsets", "commits")
 # The entries of each log that a savepoint has, at least. Spark's StreamExecution reads the last one and the
@@ -53,6 +53,8 @@ def number_of(path: str) -> tuple[str, int] | None:
         return "batch", int(name)
     if folders == ["streamjob", "state"] and name.removesuffix(".json").isdigit():
         return "batch", int(name.removesuffix(".json"))
+    if "/".join(folders) == DRAINED:
+        return "version", int(name)  # after the batch before it; a mark of later batches is not this query's
     if len(folders) > 2 and folders[0] == "state" and folders[1].isdigit() and folders[2].isdigit():
         found = _VERSIONED.match(name)
         return ("version", int(found[1])) if found else None

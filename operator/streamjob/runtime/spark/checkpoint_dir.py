@@ -6,6 +6,7 @@
     sources/KEY/…               a source's own log; the key as in `offset_log`
     state/I/P/…                 partition P of stateful operator I
     state/I/_metadata/…         describes that operator
+    streamjob/drained/N         ours: the query is drained as it is, before batch N (`mark_drained`)
 
 From HDFSMetadataLog, OffsetSeqLog, CommitLog and OperatorStateMetadata of
 org.apache.spark.sql.execution.streaming.
@@ -14,12 +15,13 @@ org.apache.spark.sql.execution.streaming.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...protocol.errors import StreamJobError
 from ...protocol.formats.records import OperatorKind
-from ...storage.hadoop import FileInfo, HadoopFiles, NotFound
+from ...storage.hadoop import FileExists, FileInfo, HadoopFiles, NotFound
 from . import offset_log
 from .offset_log import OffsetLogEntry, Offsets
 
@@ -31,6 +33,7 @@ MAX_WATERMARK_MS = (
 # timer further ahead. There are a hundred, because a batch takes seconds and scripts chain few timers (a
 # reminder, a second one, giving up); timers that are still being set after a hundred batches never stop.
 MAX_WATERMARKS = range(MAX_WATERMARK_MS, MAX_WATERMARK_MS + 100 * 365 * 86_400_000, 365 * 86_400_000)
+DRAINED = "streamjob/drained"
 METADATA = "metadata"  # the query's id; Spark treats a directory without this file as new
 OFFSET_LIMIT = 64 << 20  # bytes of one entry; Kafka with ten thousand partitions needs less than one MiB
 
@@ -145,8 +148,24 @@ class CheckpointDir:
         return self.entry(batch).watermark
 
     def is_drained(self) -> bool:
-        """Whether the last planned batch has a max watermark, committed or not. This cannot be undone."""
-        return self.drain_batches() > 0
+        """Whether the query reads nothing more, which cannot be undone: the last planned batch has a max
+        watermark, committed or not, or the directory is marked (`mark_drained`) and has had no batch since.
+        """
+        return self.drain_batches() > 0 or self.files.exists(self._mark())
+
+    def mark_drained(self) -> None:
+        """Mark the query as drained. May be repeated.
+
+        A query without state has no batch with a max watermark. When a reader of it is about to run one, the
+        mark says what the reader's own directory cannot: that nothing reads what this query would write.
+        """
+        with suppress(FileExists):
+            if not self.is_drained():
+                self.files.write_new(self._mark(), b"")
+
+    def _mark(self) -> str:
+        latest = self.latest_offset()
+        return f"{self.uri}/{DRAINED}/{0 if latest is None else latest + 1}"
 
     def drain_batches(self) -> int:
         """The number of planned batches with a max watermark. The last one may be uncommitted."""

@@ -63,11 +63,12 @@ def copy_foreign(point: RestorePoint, index: int, target: str) -> None:
     :param index: the task's index in its stage.
     :raises StreamJobError: as `restore` and `adopt`.
     """
+    amend = reopen if point.reopens else None
     if point.adopted is not None:
-        adopt(point.files, point.adopted, target, amend=reopen)
+        adopt(point.files, point.adopted, target, amend=amend)
     else:
         assert point.savepoint is not None
-        restore(point.files, point.savepoint, point.uid, index, target, amend=reopen)
+        restore(point.files, point.savepoint, point.uid, index, target, amend=amend)
 
 
 def _resume(point: RestorePoint, index: int, directory: CheckpointDir, expected: TaskRecord) -> Beginning:

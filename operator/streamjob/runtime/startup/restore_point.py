@@ -52,6 +52,7 @@ class RestorePoint:
     :param adopted: the checkpoint directory of a plain PySpark job that the stage adopts, None if it adopts
         none.
     :param exact: no driver of the job has run since the checkpoint.
+    :param reopens: what is copied reads on, also if it was drained (`allowDrained`).
     """
 
     uid: str
@@ -62,6 +63,7 @@ class RestorePoint:
     savepoint: str | None = None
     adopted: CheckpointDir | None = None
     exact: bool = False
+    reopens: bool = False
 
     @property
     def is_foreign(self) -> bool:
@@ -132,7 +134,7 @@ class RestorePoints:
         adopted = self._adopted(files, uid)
         if adopted is not None:
             folder, found = root_of(self.config, uid), self._adopted_record(adopted, uid)
-            return RestorePoint(uid, folder, files, record=found, adopted=adopted)
+            return RestorePoint(uid, folder, files, record=found, adopted=adopted, reopens=True)
         point = self.nothing(files, uid)
         record = stage_of(point.checkpoint, uid)
         allowed = self.config.restore.allow_non_restored_state
@@ -176,6 +178,7 @@ class RestorePoints:
             self.checkpoint(files),
             savepoint=self.savepoint,
             exact=self.config.restore.exact,
+            reopens=self.config.restore.allow_drained,
         )
 
     def checkpoint(self, files: HadoopFiles) -> CheckpointRecord | None:
@@ -251,7 +254,7 @@ class RestorePoints:
             return None
         notes = [ends for d in directories if (ends := noted(d)) is not None]
         reads = tuple(channel for ends in notes for channel in ends.channels_read(files.canonical))
-        return PastReader(stage.uid, reads, stage.upstream, stage.finished)
+        return PastReader(stage.uid, reads, stage.upstream)
 
     def _read(self, files: HadoopFiles, savepoint: str) -> CheckpointRecord:
         record = read_manifest(files, savepoint).checkpoint
@@ -294,7 +297,7 @@ class RestorePoints:
         return CheckpointDir(files, adopted)
 
     def _adopted_record(self, directory: CheckpointDir, uid: str) -> StageRecord:
-        if directory.is_drained() and not self.config.restore.allow_drained:
+        if directory.drain_batches() and not self.config.restore.allow_drained:
             raise AlreadyDrained(
                 f"{directory.uri} was drained: its windows are out, a job resumed from it would drop every "
                 "row as late",

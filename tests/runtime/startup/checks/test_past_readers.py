@@ -21,6 +21,7 @@ from streamjob.protocol.messages.driver_config import Application, DriverConfig,
 from streamjob.protocol.restore.recovery import UnfinishedBeforeFinished
 from streamjob.runtime.query.edges import Channel, Ends
 from streamjob.runtime.query.endpoints import FORMAT, NAME, VERSION, NotedEnds, Place
+from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.spark.max_watermark.batch import MAX_WATERMARK_MS
 from streamjob.runtime.startup.checks.neighbours import PastReader, refuse_before_past_readers
 from streamjob.runtime.startup.restore_point import RestorePoints
@@ -83,14 +84,19 @@ def test_the_directories_are_read_once_however_many_queries_start(tmp_path: Path
     assert files.reads == reads > 0
 
 
-def test_w6_a_new_query_behind_one_that_a_crash_has_left_flushed_is_refused(tmp_path: Path) -> None:
-    """What it reads goes on to its end with the queries that it had, and a new one is not one of them."""
+@pytest.mark.parametrize("marked", [False, True], ids=["windows", "no windows"])
+@pytest.mark.parametrize("new", [False, True])
+def test_w6_a_query_that_reads_on_behind_one_that_a_crash_has_left_flushed_is_refused(
+    tmp_path: Path, *, new: bool, marked: bool
+) -> None:
     place = Place("files", "file:/data/clean")
-    flushed = stage(tmp_path, "totals", place, finished=False, watermark=MAX_WATERMARK_MS)
+    watermark = 5 if marked else MAX_WATERMARK_MS
+    flushed = stage(tmp_path, "totals", place, finished=False, watermark=watermark)
+    if marked:
+        CheckpointDir(FILES, flushed.tasks[0].location).mark_drained()
     past = points(tmp_path, flushed).past_readers(FILES, ())
     with pytest.raises(UnfinishedBeforeFinished):
-        refuse_before_past_readers("new", WRITES_CLEAN, past, new=True)
-    refuse_before_past_readers("clean", WRITES_CLEAN, past, new=False)
+        refuse_before_past_readers("clean", WRITES_CLEAN, past, new=new)
 
 
 def test_w7_an_edge_of_the_checkpoint_is_enough() -> None:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from ...graph import Graph, parse_task_id
+from ...graph import Graph
 from ...lifecycle import Scenario, TaskState
 from ..effects import Effect, Snapshot, StoreCheckpoint
 from ..task import Task
@@ -125,16 +125,15 @@ class Checkpoint:
         for name in failed:
             pre_commit[name] = tasks[name].last_transaction = tasks[name].last_transaction or number
         over = scenario is Scenario.DRAIN  # no epoch resumes from it
-        finished = [
-            n for n, t in stand.items() if t.operators_finished and (over or _flagged(n, t, graph, tasks))
-        ]
+        done = frozenset(n for n, t in stand.items() if t.operators_finished)
+        finished = done if over else _flagged(done, graph, tasks)
         for name in finished:
             tasks[name].flagged = True
         return cls(
             number=number,
             request=request,
             graph=graph,
-            finished=frozenset(finished),
+            finished=finished,
             batches={n: t.batch for n, t in stand.items()},
             live={
                 n: t
@@ -199,20 +198,27 @@ class Checkpoint:
         return effects
 
 
-def _flagged(name: str, task: Task, graph: Graph, tasks: Mapping[str, Task]) -> bool:
-    """Whether a finished task gets its flag: an epoch must be able to begin with this task and everything
+def _flagged(done: frozenset[str], graph: Graph, tasks: Mapping[str, Task]) -> frozenset[str]:
+    """Which of the finished tasks get their flag: an epoch must be able to begin with a task and everything
     upstream of it finished (row 10).
 
-    That fails if a drain, in this epoch or an earlier one, fired the task's max watermark before its upstream
-    had ended.
+    That fails if a drain, in this epoch or an earlier one, fired a task's max watermark before its upstream
+    had ended, and with it for everything downstream. What is upstream of a task that an earlier epoch drained
+    may have yet to start.
     """
-    if task.flagged:
-        return True
-    if task.drained_before:
-        stages = [graph.stages.get(uid) for uid in graph.stages[parse_task_id(name)[0]].named]
-        if not all(s and s.tasks and all(tasks[t].operators_finished for t in s.tasks) for s in stages):
-            return False
-    return not task.downstream_of_paused
+    flagged: set[str] = set()
+    whole: set[str] = set()  # stages of which every task has its flag
+    for uid in graph.upstream_first():
+        stage = graph.stages[uid]
+        started = {u for u in stage.named if u in graph.stages and graph.stages[u].tasks}
+        for name in done.intersection(stage.tasks):
+            task = tasks[name]
+            known = not task.drained_before or len(started) == len(stage.named)
+            if task.flagged or (known and started <= whole and not task.downstream_of_paused):
+                flagged.add(name)
+        if stage.tasks and flagged.issuperset(stage.tasks):
+            whole.add(uid)
+    return frozenset(flagged)
 
 
 def _ended_by(tasks: Iterable[Task], requested: Scenario | None) -> Scenario:

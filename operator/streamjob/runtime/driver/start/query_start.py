@@ -146,7 +146,7 @@ class Starter:
                         stage.query = original(writer, *args, **kwargs)
             stage.jsq = java_query(stage.query) if stage.query else _idle(stage)
             with self._loop.lock:
-                self._enter(stage, upstream, drained=entry.drained)
+                self._enter(stage, upstream)
                 self._observed_writes.entered(stage, upstream)
         if before_finished:
             self._job.warn(_finished_for_good(stage))
@@ -238,7 +238,7 @@ class Starter:
             )
         new = before is None and entry.directory.latest_offset() is None
         with self._loop.lock:
-            self._coordinator.refuse_start(task, upstream, drained=entry.drained or entry.finished, new=new)
+            self._coordinator.refuse_start(task, upstream, drained=entry.drained or entry.finished)
         self._job.warn(*entry.warnings)
         transactions = transactions_of(self._config, name, said, list(self._stages.values()), self._job.warn)
         stage = Stage(
@@ -267,11 +267,11 @@ class Starter:
         stage.find_table = functools.partial(table_written, writer, said, engine.files.qualify)
         stage.sharded, stage.volatile = sharded is not None, entry.volatile
         # Also without a reader: one may start later.
-        stage.new, stage.emits = new, not new and entry.directory.holds_back
+        stage.drained, stage.emits = entry.drained, not new and entry.directory.holds_back
         sources = self.connections.started(upstream)
         if not self._job.asked_to_end:  # a stage that reads nothing writes nothing that could be missed
             neighbours.refuse_unfinished_before_finished(stage, sources, readers)
-            if before is None and not stage.all_finished:
+            if before is None and not (stage.all_finished or stage.drained):
                 self._refuse_before_past_readers(stage)
         else:
             self._warn_of_flushed_reader(stage, new=new, again=before is not None)
@@ -292,16 +292,16 @@ class Starter:
     def _warn_of_flushed_reader(self, stage: Stage, *, new: bool, again: bool) -> None:
         """Warn of a stage that starts in a drain when a stage that reads from it has been flushed."""
         with self._loop.lock:
-            reader = self._coordinator.flushed_reader(stage.task, new=False)
+            reader = self._coordinator.flushed_reader(stage.task)
         if reader is not None and not again and self._job.drains:
             self._job.warn(neighbours.started_after_flush(stage.uid, reader, new=new))
 
     def _reads_nothing(self, stage: Stage, entry: admission.Entry) -> bool:
         """Whether no new data may be read: the stage has finished or was drained, or the job is to end."""
         finished = self._coordinator.has_finished(stage.task)
-        return entry.finished or entry.drained or finished or self._job.asked_to_end
+        return entry.finished or stage.drained or finished or self._job.asked_to_end
 
-    def _enter(self, stage: Stage, upstream: list[str], *, drained: bool) -> None:
+    def _enter(self, stage: Stage, upstream: list[str]) -> None:
         stage.beside = self._beside(stage)
         if stage.finished:
             batch = stage.directory.latest_commit()
@@ -315,8 +315,7 @@ class Starter:
                 tuple(upstream),
                 commits=stage.transactions is not None,
                 own_sources=own,
-                drained=drained,
-                new=stage.new,
+                drained=stage.drained,
                 emits=stage.emits,
             ),
         )

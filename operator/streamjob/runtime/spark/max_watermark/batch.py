@@ -179,7 +179,7 @@ def write_max_watermark(directory: CheckpointDir, internals: Internals) -> int |
     :raises NotAtBoundary: an ordinary batch is uncommitted.
     :raises StorageError: the entry could not be written; nothing was changed.
     """
-    if directory.is_drained():
+    if directory.drain_batches():
         return directory.latest_offset()
     batch = directory.boundary()
     if batch is None or not directory.has_state():

@@ -11,17 +11,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ..checkpoint_dir import CheckpointDir
+from ..checkpoint_dir import DRAINED, CheckpointDir
 
 LIMIT = 16 << 20  # bytes of a commit log entry
 
 
 def reopen(directory: CheckpointDir) -> None:
-    """Reset the max watermarks in the logs of a restored copy.
+    """Reset the max watermarks in the logs of a restored copy, and remove its mark.
 
     No query may have started from the copy. After a crash in between, the restore is done again from the
     beginning.
     """
+    directory.files.delete(f"{directory.uri}/{DRAINED}")
     batches = directory.drain_batches()
     drained = directory.boundary() if batches else None
     if drained is None:

@@ -39,12 +39,12 @@ class CheckpointShared(StreamJobError):
 def refuse_unfinished_before_finished(
     stage: Stage, upstream: Iterable[Stage], readers: Iterable[Stage]
 ) -> None:
-    """Check that no unfinished stage feeds a finished one.
+    """Check that no stage that reads on feeds a finished one.
 
     :raises UnfinishedBeforeFinished: a finished stage would never read what the other one produces (row 10).
     """
     for source, reader in [*((u, stage) for u in upstream), *((stage, r) for r in readers)]:
-        if reader.all_finished and not source.all_finished:
+        if reader.all_finished and not (source.all_finished or source.drained):
             raise unfinished_before_finished(source.uid, reader.uid)
 
 
@@ -60,14 +60,10 @@ class PastReader:
     uid: str
     reads: tuple[Channel, ...]
     upstream: tuple[str, ...] = ()
-    finished: bool = True
 
 
 def refuse_before_past_readers(uid: str, ends: Ends, past: Iterable[PastReader], *, new: bool) -> None:
-    """Check, before a stage runs, that nothing reads from it that reads no more.
-
-    A reader that was flushed and has not finished continues to its end with the stages that it had then. Only
-    a new one would write what it never reads.
+    """Check, before a stage reads on, that nothing reads from it that reads no more.
 
     :param ends: where the stage reads and writes.
     :param new: the restored checkpoint does not have the stage.
@@ -75,7 +71,7 @@ def refuse_before_past_readers(uid: str, ends: Ends, past: Iterable[PastReader],
     """
     for reader in past:
         shown = Ends(sources=reader.reads).read(ends) or uid in reader.upstream
-        if shown and reader.uid != uid and (new or reader.finished):
+        if shown and reader.uid != uid:
             raise unfinished_before_finished(uid, reader.uid, new=new)
 
 
