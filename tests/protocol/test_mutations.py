@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.protocol.engine.randomjob import live
 from tests.protocol.mutants import build, caught_by, engine_cases, first_failing
 from tests.seeded_bugs import SeededBug, difference, load
 
@@ -15,7 +16,9 @@ BUGS = load(Path(__file__).with_name("mutations.txt"))
 
 
 def test_no_false_alarm() -> None:
-    assert first_failing(engine_cases(build(None))) is None
+    module = build(None)
+    assert first_failing(engine_cases(module)) is None
+    assert first_failing((f"plan {n}", lambda n=n: live(module, n)) for n in range(50)) is None
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.title)

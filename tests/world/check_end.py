@@ -120,6 +120,9 @@ class End(Ledger):
         """A job that runs has the standby that it asks for, at its gate; after a rollback of the same."""
         if not job["spec"]["driver"].get("standby"):
             return f"{standbys[0].me} waits, and no standby is asked for" if standbys else None
+        said = ((job["status"].get("standby") or {}).get("error") or {}).get("reason")
+        if truth.secret_lost and not standbys and said == "CreateContainerConfigError":
+            return None  # it was created, and the Secret was deleted before its container: a person is told
         if [d.config.epoch in truth.prepared for d in standbys] != [True]:
             return f"there are {len(standbys)} standbys, and one is asked for"
         made = [made_from(p) for d in (*standbys, *drivers) if (p := self._pod_of(d)) is not None]

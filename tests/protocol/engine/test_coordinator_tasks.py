@@ -232,3 +232,16 @@ def test_terminated_comes_only_when_all_are_closed(module: ModuleType) -> None:
     assert not d.c.terminated
     d.run(until=Close)
     assert d.do(Close, "a") == [Terminated()]
+
+
+def test_row10_what_has_finished_before_a_task_is_known_when_it_is_flushed(module: ModuleType) -> None:
+    """Directly upstream of it or not; not what is beside it. The driver marks them as drained."""
+    d = Driver(module, "a", "beside")
+    d.tell("task_started", "b", ("a",))
+    d.tell("task_started", "c", ("b",))
+    d.tell("task_started", "d", ("c",))
+    assert d.c.finished_before("d") == []
+    d.tell("termination_requested", DRAIN)
+    while FireMaxWatermark("d") not in d.todo:
+        d.carry_out(d.todo.pop(0))
+    assert sorted(d.c.finished_before("d")) == ["a", "b", "c"]

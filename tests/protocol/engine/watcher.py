@@ -577,7 +577,7 @@ class Watcher:
         seen.stored, seen.request_id, seen.final = True, effect.request_id, effect.scenario is not None
         self._flags(seen, effect)
         if seen.final:
-            assert (effect.scenario is Scenario.STOP) == (self.cut_short or not self._all_finished(seen))
+            assert (effect.scenario == Scenario.STOP) == (self.cut_short or not self._all_finished(seen))
             assert not seen.taken, "the job ends when a task runs"
             assert self.request == "stop" or (self.script_ended and not seen.failed), "the script continues"
             assert effect.request_id == ("r1" if self.request else None)
@@ -592,7 +592,7 @@ class Watcher:
         """V6, and row 10: an epoch can begin with it."""
         assert effect.finished <= seen.finished, "V6: flagged and not finished"
         assert effect.finished >= self.flags & set(self.runs), "V6: back to false"
-        if effect.scenario is Scenario.DRAIN:
+        if effect.scenario == Scenario.DRAIN:
             assert effect.finished == seen.finished
             return
         for task in effect.finished - self.flags:
