@@ -13,12 +13,13 @@ from streamjob.protocol.formats.records import CheckpointRecord, JobRef, StageRe
 from streamjob.protocol.formats.savepoint_cause import ADOPTION
 from streamjob.protocol.messages.driver_config import Application, DriverConfig, Restore
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
-from streamjob.runtime.startup.begin_from import begin_from, plan_of_only_task
+from streamjob.runtime.startup.begin_from import begin_from, copy_foreign, plan_of_only_task
 from streamjob.runtime.startup.carried_stages import CarriedStages
 from streamjob.runtime.startup.missing_stages import MissingStages
 from streamjob.runtime.startup.restore_point import CheckpointMoved, RestorePoints, StageNotInSavepoint
 
 from ..localfiles import LocalFiles
+from ..queries import STAGE, Query
 
 JOB = JobRef("shop", "orders", "uid-1")
 
@@ -134,3 +135,16 @@ def test_a_checkpoint_directory_that_is_restored_is_a_warning(files: Any, tmp_pa
         f"{gone.uri}, the checkpoint directory of query 'load', was gone and has been restored from {uri}, "
         "with which the job had ended"
     )
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_flush_that_a_savepoint_of_a_stop_has_stays_unless_it_may_be_taken_back(
+    files: Any, tmp_path: Path, *, allowed: bool
+) -> None:
+    query = Query(files, tmp_path)
+    query.batch()
+    query.directory.mark_drained()
+    query.save("one")
+    points = RestorePoints(config(tmp_path, savepoint=query.uri("one"), allow_drained=allowed))
+    copy_foreign(points.of(files, STAGE), 0, query.at("copy"))
+    assert CheckpointDir(files, query.at("copy")).is_drained() is not allowed

@@ -152,10 +152,12 @@ class Work:
         """
         with self._lock:
             upstream = self._coordinator.finished_before(run.task)
-        new = [t for t in upstream if t not in self._marked and not self._stages[t].finished]
+        # The restored checkpoint flags those that have not been started.
+        started = [self._stages[t] for t in upstream if t in self._stages and t not in self._marked]
+        new = [other for other in started if not other.finished]
         for other in new if new and run.directory.has_state() else ():
-            self._stages[other].directory.mark_drained()
-            self._marked.add(other)  # shards share their upstream
+            other.directory.mark_drained()
+            self._marked.add(other.task)  # shards share their upstream
 
     def _finish(self, effect: fx.Finish, run: Stage) -> Event:
         self._call(run, Moment.END_OF_DATA)
