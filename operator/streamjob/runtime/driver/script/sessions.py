@@ -11,6 +11,7 @@ from contextlib import suppress
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from ....protocol.errors import StreamJobError
 from ....protocol.messages.driver_status import Problem
 from ...query.task import Stage
 from .. import threads
@@ -57,7 +58,12 @@ class Sessions:
 
 def keeps_windows(run: Stage) -> bool:
     """Whether the run has ended by itself in a session that is gone, so that its windows cannot come out."""
-    return run.lost_session and run.exhausts and run.over.is_set() and run.directory.has_state()
+    if not (run.lost_session and run.exhausts and run.over.is_set()):
+        return False
+    try:
+        return run.directory.has_state()
+    except StreamJobError:  # the file system of the session that is gone
+        return True
 
 
 def not_flushed(run: Stage) -> Problem:
