@@ -97,6 +97,9 @@ def test_a_log_of_spark_s_lacks_nothing(files: HadoopFiles, stream: Stream, tmp_
     stream.run(12, "out")
     found = read(files, str(tmp_path / "out"))
     assert (found.newest, found.lacks) == (11, [])
+    (tmp_path / "out" / "_spark_metadata" / "10").write_bytes(b"")
+    assert read(files, str(tmp_path / "out")).lacks == ["10"], "a file that was emptied is no entry"
+    (tmp_path / "out" / "_spark_metadata" / "10").write_text("v1\n")
     (tmp_path / "out" / "_spark_metadata" / "9.compact").unlink()
     assert read(files, str(tmp_path / "out")).lacks == ["9.compact"]
     assert read(files, str(tmp_path / "none")).newest is None

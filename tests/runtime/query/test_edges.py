@@ -46,6 +46,9 @@ def topics(*names: str, brokers: str = "k1:9092", pattern: bool = False) -> Chan
         (table("lake.db.t"), table("lake.db.t", "file:/w/lake.db.t"), True),
         (files("file:/w/lake.db.t"), table("lake.db.t", "file:/w/lake.db.t"), True),
         (files("file:/w/lake.db.u"), table("lake.db.t", "file:/w/lake.db.t"), False),
+        # Written by its name, read by its folder.
+        (table("lake.db.t", "file:/w/t"), table("file:/w/t", "file:/w/t"), True),
+        (table("lake.db.t", "file:/w/u"), table("file:/w/t", "file:/w/t"), False),
         (None, files("file:/a"), False),
     ],
 )

@@ -24,6 +24,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ...transactional import TransactionalSink
 from ..spark.handles import Table, analyzed_plan, table_of
+from ..spark.sources.iceberg_history import location_of
 from ..spark.sources.plan_sources import KNOWN, options_of, table_read
 from ..spark.stream_writer import Written
 from ..spark.target import Target
@@ -41,8 +42,7 @@ class Channel:
     :param names: a URI, topics, or a table's name with its catalog.
     :param pattern: whether `names` are patterns: globs for files, a regular expression for topics.
     :param brokers: Kafka's bootstrap servers.
-    :param folder: of a table that a query writes to, the URI where its files are; of one that a query reads,
-        the path by which the script has named it. None if that is not known.
+    :param folder: of a table, the URI where its files are. None if that is not known.
     :param nested: of a sink, whether it writes partition folders below its own; of a source, whether it reads
         every folder below its own.
     """
@@ -252,8 +252,8 @@ def _fills(sink: Channel, source: Channel, name: str) -> bool:
 
 
 def _name_one_path(sink: Channel, source: Channel) -> bool:
-    """Whether the script names a table by the same path where it reads and where it writes."""
-    return source.kind == "table" and source.folder in sink.names
+    """Whether a table is read and written at one path, whichever of the two names it by that path."""
+    return source.kind == "table" and source.folder is not None and source.folder in sink.names | sink.folders
 
 
 def _share_brokers(sink: Channel, source: Channel) -> bool:
@@ -304,7 +304,7 @@ def _source(leaf: Any, qualify: Callable[[str], str]) -> Channel | None:
     options = options_of(leaf)
     table = table_read(leaf)
     if table is not None:
-        path = options.get("path")
+        path = options.get("path") or location_of(leaf)
         return Channel("table", frozenset({table}), folder=qualify(path).rstrip("/") if path else None)
     name = str(leaf.sourceName())
     if name.lower() == "kafka" or any(k in options for k in ("subscribe", "assign")):

@@ -77,11 +77,22 @@ def table_of(writer: DataStreamWriter, name: str, path: str | None) -> Table | N
         catalog, identifier = found._1(), found._2()
         full, quoted = full_name(catalog, identifier), quoted_name(catalog, identifier)
         if str(catalog.name()) != SESSION_CATALOG:
-            return Table(full, quoted=quoted)
+            return Table(full, _iceberg_location(catalog, identifier), quoted)
         folder, provider = _files_of(jvm(writer._spark), state.catalog(), identifier, path)
         return Table(full, folder, quoted, provider)
     except (Py4JError, PySparkException):
         return None
+
+
+def _iceberg_location(catalog: Any, identifier: Any) -> str | None:
+    """Where an Iceberg table is, None if there is none yet, or it is another format's."""
+    try:
+        table = catalog.loadTable(identifier)
+        if str(table.getClass().getName()).startswith("org.apache.iceberg."):
+            return str(table.table().location())
+    except Py4JError:  # it does not exist yet, or this catalog has no such tables
+        pass
+    return None
 
 
 def full_name(catalog: Any, identifier: Any) -> str:

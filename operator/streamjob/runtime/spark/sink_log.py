@@ -282,7 +282,8 @@ def _entries(files: HadoopFiles, folder: str) -> dict[int, str]:
 
 def _names(files: HadoopFiles, folder: str) -> list[str]:
     try:
-        names = [f.path for f in files.list(f"{folder}/{METADATA}")]
+        # Each entry begins with its version: one without a byte is lost.
+        names = [f.path for f in files.list(f"{folder}/{METADATA}") if f.size]
     except NotFound:
         return []
     return [name for name in names if name.removesuffix(COMPACT).isdigit()]

@@ -52,6 +52,14 @@ def is_iceberg(relation: Any) -> bool:
     return str(relation.table().getClass().getName()).startswith("org.apache.iceberg.")
 
 
+def location_of(relation: Any) -> str | None:
+    """Where the Iceberg table is that a source reads; None for other sources.
+
+    :param relation: the leaf of the plan.
+    """
+    return str(relation.table().table().location()) if is_iceberg(relation) else None
+
+
 def history_of(relation: Any, wanted: Collection[int], jvm: Any) -> tuple[str, History]:
     """The name of the table that a source reads, and what it has of some snapshots.
 
