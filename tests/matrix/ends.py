@@ -72,6 +72,7 @@ class Job:
         process.interrupt()
 
     def interrupt_when_all_is_read(self, process: Process) -> None:
+        process.says("streamjob: Running")  # all may have been read by the process before
         deadline = time.monotonic() + PATIENCE / 2
         while process.alive() and time.monotonic() < deadline and self.rows_read() < ROWS:
             time.sleep(0.1)
