@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dev.docs.remedies import MANUAL, remedies
+from dev.docs.remedies import ROOT, manual, remedies
 from streamjob.cli.diagnosis import knowledge
 from streamjob.cli.diagnosis.diagnose import diagnose
 from streamjob.cli.diagnosis.facts import Facts, Finding, Log, Severity
@@ -76,7 +76,7 @@ def test_every_state_of_a_life_is_judged_as_its_conditions_are() -> None:
             assert all(f.remedy for f in errors if f.mover is Mover.YOU), errors
 
 
-@pytest.mark.parametrize("reason", sorted(remedies(MANUAL.read_text())))
+@pytest.mark.parametrize("reason", sorted(remedies(manual())))
 def test_every_reason_of_the_manual_comes_with_its_remedy(reason: str) -> None:
     """The resource knows more: the manual speaks of every case, also of those in which the job goes on."""
     known = knowledge.table()[reason]["remedy"]
@@ -94,7 +94,7 @@ def test_every_reason_of_the_manual_comes_with_its_remedy(reason: str) -> None:
 
 
 def test_the_knowledge_is_the_manuals() -> None:
-    assert knowledge.table() == remedies(MANUAL.read_text()), (
+    assert knowledge.table() == remedies(manual()), (
         "run python -m dev.docs.remedies > operator/streamjob/cli/diagnosis/remedies.json"
     )
     assert set(knowledge.table()) <= all_reasons() | {"Exposed"} | _of_kubernetes()
@@ -103,7 +103,7 @@ def test_the_knowledge_is_the_manuals() -> None:
 
 def _of_kubernetes() -> set[str]:
     """Reasons that the code takes over from Kubernetes: literals somewhere."""
-    code = "".join(p.read_text() for p in (MANUAL.parents[1] / "operator").rglob("*.py"))
+    code = "".join(p.read_text() for p in (ROOT / "operator").rglob("*.py"))
     return {reason for reason in knowledge.table() if f'"{reason}"' in code}
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from .reasons import all_reasons
 
-MANUAL = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+DOCS = Path(__file__).parents[3] / "docs"
+MANUAL = "\n".join((DOCS / name).read_text() for name in ("reasons.md", "operations.md"))
 
 
 def test_every_reason_is_in_the_manual() -> None:
@@ -16,7 +17,7 @@ def test_every_reason_is_in_the_manual() -> None:
 
 def test_the_manual_names_no_reason_that_is_none() -> None:
     """Those that the code takes over from Kubernetes are constants of diagnosis.py."""
-    conditions = MANUAL.partition("## Conditions")[2].partition("## Objects of a job")[0]
+    conditions = (DOCS / "reasons.md").read_text().partition("## Conditions")[2]
     first_cells = re.findall(r"^\| ([A-Z]\w+(?:, [A-Z]\w+)*) \|", conditions, re.MULTILINE)
     named = {reason for cell in first_cells for reason in cell.split(", ")}
     code = "".join(p.read_text() for p in (Path(__file__).parents[3] / "operator").rglob("*.py"))

@@ -59,7 +59,7 @@ LOGS: Sequence[tuple[str, re.Pattern[str], str, str]] = (
         "SourceGone",
         re.compile(r"UnknownTopicOrPartition|OffsetOutOfRange|Some data may have been lost"),
         "Kafka does not have what the query reads next.",
-        "See *Sources* in docs/operations.md: restore the topic, or set failOnDataLoss to false.",
+        "See *Sources* in docs/reasons.md: restore the topic, or set failOnDataLoss to false.",
     ),
     (
         "AccessDenied",
