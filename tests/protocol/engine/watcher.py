@@ -42,7 +42,6 @@ class Run:
     asked: list[str] = field(default_factory=list)
     catching_up: bool = False
     ended_at: int | None = None
-    downstream_of_paused: bool = False
     skips_the_wait: bool = False
     failed: bool = False
     closed: bool = False
@@ -486,7 +485,7 @@ class Watcher:
         run = self._reopened(task)
         before = self.before(run.stage)
         if self.request == "stop" and run.catching_up:
-            run.why, run.catching_up, run.downstream_of_paused = "stop", False, False  # it is cut short
+            run.why, run.catching_up = "stop", False  # it is cut short
             return
         if run.why is None:
             assert not self.announced, "it may be a stop that follows"
@@ -524,7 +523,6 @@ class Watcher:
             assert not (paused and run.why == "drain"), "what upstream has yet to send would be lost"
         run.why = "stop" if paused and self.request is None else "drain"
         run.input_over = run.why == "drain" and self.request is None
-        run.downstream_of_paused = paused or any(r.downstream_of_paused for r in before.values())
         run.catching_up = True
         assert set(effect.upstream) == set(before)
         self._step(effect.task, "end")

@@ -27,7 +27,6 @@ class Counters(NamedTuple):
     begun: int = 0  # its termination has begun
     ending: int = 0  # its termination has begun and is not over
     flushing: int = 0  # the same, and its max watermark fires: it can take no snapshot
-    downstream_of_paused: int = 0  # flushed by a drain, downstream of a stage that the script had stopped
 
     def plus(self, other: Counters, sign: int = 1) -> Counters:
         return Counters(*(a + sign * b for a, b in zip(self, other, strict=True)))

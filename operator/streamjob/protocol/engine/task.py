@@ -31,9 +31,6 @@ class Task:
     :param drained_before: an earlier epoch has fired its max watermark, or that of a task that reads from it.
         That cannot be undone.
     :param restored: the restored checkpoint says that it has finished.
-    :param downstream_of_paused: a drain flushed it downstream of a stage that the script had stopped. Only
-        the final checkpoint flags it as finished: from any other checkpoint an epoch could begin in which
-        that stage continues.
     :param flagged: a checkpoint flags it as finished, and so do all that follow (V6).
     :param awaits_flush: it is exhausted, no other run of it follows, and it is flushed when everything
         upstream has ended.
@@ -68,7 +65,6 @@ class Task:
     drained_before: bool = False
     emits: bool = True
     restored: bool = False
-    downstream_of_paused: bool = False
     flagged: bool = False
     awaits_flush: bool = False
     held: bool = False
@@ -137,7 +133,6 @@ class Task:
             begun=self.step is not None,
             ending=self.state is TaskState.RUNNING and self.step is not None,
             flushing=self.runs_at(TerminationStep.MAX_WATERMARK),
-            downstream_of_paused=self.downstream_of_paused and drains and not failed,
         )
 
 

@@ -124,9 +124,6 @@ class TaskTermination(Closing):
         if upstream or (rest and scenario.is_drain):
             catch_up = CatchUp(name, {t: self.tasks[t].batch for stage in sources for t in stage.tasks})
         effects = self._begin(name, scenario, catch_up)
-        if scenario.is_drain and (stopped or any(t.downstream_of_paused for t in upstream)):
-            with self.changing(name) as begun:
-                begun.downstream_of_paused = True
         if leaves_rest:
             with self.changing(name) as begun:
                 self.leave_rest(begun)
@@ -138,7 +135,7 @@ class TaskTermination(Closing):
         The caller counts the change.
         """
         task.scenario = Scenario.STOP
-        task.leaves_rest, task.downstream_of_paused = True, False
+        task.leaves_rest = True
         task.exhausted = task.consumed = False
 
     def _let_go(self, name: str) -> list[Effect]:
@@ -170,7 +167,7 @@ class TaskTermination(Closing):
         if not (task.catching_up and task.runs_at(TerminationStep.BOUNDARY)):
             return self.begin(name, Scenario.STOP)
         with self.changing(name):
-            task.scenario, task.catching_up, task.downstream_of_paused = Scenario.STOP, False, False
+            task.scenario, task.catching_up = Scenario.STOP, False
         return [StopAtBoundary(name)]
 
     def _begin(self, name: str, scenario: Scenario, catch_up: CatchUp | None = None) -> list[Effect]:

@@ -203,7 +203,7 @@ def _flagged(done: frozenset[str], graph: Graph, tasks: Mapping[str, Task]) -> f
     upstream of it finished (row 10).
 
     That fails if a drain, in this epoch or an earlier one, fired a task's max watermark before its upstream
-    had ended, and with it for everything downstream. What is upstream of a task that an earlier epoch drained
+    had ended or behind one that the script had stopped, and with it for everything downstream. What is upstream of a task that an earlier epoch drained
     may have yet to start.
     """
     flagged: set[str] = set()
@@ -214,7 +214,7 @@ def _flagged(done: frozenset[str], graph: Graph, tasks: Mapping[str, Task]) -> f
         for name in done.intersection(stage.tasks):
             task = tasks[name]
             known = not task.drained_before or len(started) == len(stage.named)
-            if task.flagged or (known and started <= whole and not task.downstream_of_paused):
+            if task.flagged or (known and started <= whole):
                 flagged.add(name)
         if stage.tasks and flagged.issuperset(stage.tasks):
             whole.add(uid)
