@@ -203,8 +203,8 @@ def _flagged(done: frozenset[str], graph: Graph, tasks: Mapping[str, Task]) -> f
     upstream of it finished (row 10).
 
     That fails if a drain, in this epoch or an earlier one, fired a task's max watermark before its upstream
-    had ended or behind one that the script had stopped, and with it for everything downstream. What is upstream of a task that an earlier epoch drained
-    may have yet to start.
+    had ended or behind one that the script had stopped, and with it for everything downstream. What is
+    upstream of a task that an earlier epoch drained may have yet to start.
     """
     flagged: set[str] = set()
     whole: set[str] = set()  # stages of which every task has its flag
