@@ -245,3 +245,35 @@ def test_row10_what_has_finished_before_a_task_is_known_when_it_is_flushed(modul
     while FireMaxWatermark("d") not in d.todo:
         d.carry_out(d.todo.pop(0))
     assert sorted(d.c.finished_before("d")) == ["a", "b", "c"]
+
+
+# --- the recorded graph (docs/adr/0055) ---------------------------------------------------------------------
+
+
+def recorded(module: ModuleType) -> Driver:
+    """The restored checkpoint has `b` behind `a`, and both have started."""
+    d = Driver(module, "a", "b", script_runs=True, expected=("a", "b"), edges=(("a", "b"),))
+    assert d.c.connected("b") == {"a", "b"}
+    return d
+
+
+def test_w9_an_edge_that_the_script_has_turned_round_gives_way(module: ModuleType) -> None:
+    d = recorded(module)
+    d.c.reads("a", "b")
+    assert d.tell("termination_requested", DRAIN) == [StopAtBoundary("b")]
+    d.run()
+    assert "CatchUp" in d.kinds("a")
+
+
+def test_w9_a_record_keeps_an_edge_that_the_script_has_yet_to_show(module: ModuleType) -> None:
+    d = recorded(module)
+    d.tell("all_started")
+    assert d.c.connected("b") == {"b"}
+    assert d.c.upstream("b") == ("a",)
+
+
+def test_w9_an_edge_of_the_record_that_is_declared_counts_from_then_on(module: ModuleType) -> None:
+    d = recorded(module)
+    d.tell("edge_declared", "b", "a")
+    d.tell("all_started")
+    assert d.c.connected("b") == {"a", "b"}
