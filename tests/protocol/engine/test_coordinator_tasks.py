@@ -260,6 +260,7 @@ def recorded(module: ModuleType) -> Driver:
 def test_w9_an_edge_that_the_script_has_turned_round_gives_way(module: ModuleType) -> None:
     d = recorded(module)
     d.c.reads("a", "b")
+    assert d.c.upstream("b") == ()
     assert d.tell("termination_requested", DRAIN) == [StopAtBoundary("b")]
     d.run()
     assert "CatchUp" in d.kinds("a")
