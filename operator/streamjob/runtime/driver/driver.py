@@ -27,10 +27,10 @@ from ..startup import naming
 from ..startup.missing_stages import not_drained
 from ..startup.sharding.declared_shards import DeclaredStages
 from . import threads
-from .dead_queries import DeadQueries
 from .event_loop import Loop
 from .jvm_watch import JvmWatch
 from .requests import Requests
+from .script.dead_queries import DeadQueries
 from .script.sessions import keeps_windows, not_flushed
 from .script.waits import Waits
 from .script_side import ScriptSide

@@ -36,7 +36,6 @@ from .begin_from import begin_from, plan_of_only_task
 from .checks.neighbours import refuse_other_job
 from .checks.preflight import Going
 from .checks.sources import QueryChanged
-from .checks.spark_location import SETTING, refuse_ignored
 from .checks.spark_version import refuse_newer
 from .checks.table_sink import Origin, refuse_gone_table, refuse_unfit_table
 from .missing_stages import refuse_renamed
@@ -46,6 +45,7 @@ from .own_sink import OwnSink, own_sink
 from .restore_point import RestorePoint, RestorePoints
 from .sharding.remaining_splits import begin_behind
 from .sharding.split_assignment import ShardedStage
+from .spark_location import SETTING, refuse_ignored
 
 log = logging.getLogger("streamjob")
 

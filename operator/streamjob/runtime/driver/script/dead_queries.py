@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from ...protocol.messages.driver_status import Problem
-from .event_loop import Loop
-from .requests import HURRY
+from ....protocol.messages.driver_status import Problem
+from ..event_loop import Loop
+from ..requests import HURRY
 
 
 class DeadQueries:
