@@ -27,7 +27,6 @@ TESTS = {
     "runtime.startup.carried_stages": ("missing_stages", "carried_stages"),
     "runtime.startup.begin_from": ("restore_point",),
     "runtime.query.task": ("task", "interruption"),
-    "runtime.query.places.owner": ("../owner",),
     "runtime.driver.driver": ("driver", "start/gate_keeper"),
     "runtime.spark.sources.end_of_input": ("../../query/catch_up",),
 }

@@ -9,7 +9,7 @@ import pytest
 
 from streamjob.runtime.query.places.owner import NAME, Owner, owner_of, taken
 
-from ..localfiles import LocalFiles
+from ...localfiles import LocalFiles
 
 FILES: Any = LocalFiles()
 ME = Owner("streamjob.owner", 1, "shop/orders", "uid-1", "file:/chk", "counts", "file:/chk/counts/0")
