@@ -253,6 +253,13 @@ def test_row1_a_source_in_python_that_takes_part_reads_one_portion_beside_one_th
     assert ([s.at for s in query.sources], query.proves()) == ([2, 9], [False, True])
 
 
+def test_row4_a_run_with_limits_that_moves_nothing_is_not_the_end() -> None:
+    """Less is left than the minimum, so availableNow names no other position."""
+    query = Query([Source(KINDS["kafka, minimum"], 150, least=100, at=100)])
+    assert caught_up(query) is CaughtUp.ALL
+    assert query.sources[0].at == 150
+
+
 def test_row4_a_position_that_moves_by_itself_is_not_an_end() -> None:
     query = Query([Source(KINDS["python"], 0, clock=True)], limit=2 * EMPTY_RUNS)
     assert caught_up(query) is CaughtUp.UNKNOWN
