@@ -73,9 +73,10 @@ def test_row4_a_drain_reads_what_was_written_below_the_folder(spark: SparkSessio
     script = Script(
         tmp_path,
         f"""
-        start("bronze", read("in"), folder="lake/source=a")
+        Path(home, "lake").mkdir()  # the reader is first: without a log there, it would see half a file
         lake = spark.readStream.schema(SCHEMA + ", source string").json(f"{{home}}/lake")
         start("silver", windows(lake), {HOURLY})
+        start("bronze", read("in"), folder="lake/source=a")
         spark.streams.awaitAnyTermination()
         """,
     )
