@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from ...protocol.messages.driver_status import JVM_NOT_RESPONDING
 from ..views.checkpoints import Index, parsed
 from ..views.times import written
 
@@ -36,7 +37,6 @@ class Folder:
     changed: datetime | None
 
 
-FROZEN = "JvmNotResponding"  # of a warning: the process waits for its JVM
 FILES = ("lock", "index.json", "epoch", "status.json", "config.json")
 
 
@@ -128,7 +128,7 @@ def resource(folder: Folder) -> dict[str, Any]:
         "warnings": [
             {"reason": w["reason"], "message": w["message"]}
             for w in status.get("warnings") or ()
-            if runs or w["reason"] != FROZEN
+            if runs or w["reason"] != JVM_NOT_RESPONDING
         ],
     }
     if latest is not None:
@@ -231,10 +231,10 @@ def _conditions(folder: Folder, phase: str) -> list[dict[str, Any]]:
     reason, message = phase, "The process runs" if runs else "No process runs; start the script to continue"
     failed = phase == "Failed"
     if failed and problem:
-        reason, message = problem["reason"], f"{problem['message']}. {problem.get('remedy', '')}".strip()
+        reason, message = problem["reason"], _sentence(problem)
     frozen = _frozen(folder)
     if frozen:
-        reason, message = frozen["reason"], f"{frozen['message']}. {frozen.get('remedy', '')}".strip()
+        reason, message = frozen["reason"], _sentence(frozen)
     ready = not (failed or _busy(phase) or dead or frozen)
     flags = {"Ready": ready, "Reconciling": _busy(phase), "Stalled": failed}
     found = [
@@ -248,15 +248,19 @@ def _conditions(folder: Folder, phase: str) -> list[dict[str, Any]]:
         for kind, flag in flags.items()
     ]
     if dead and runs:
-        text = f"{dead['message']}. {dead.get('remedy', '')}".strip()
-        found.append({"type": "Degraded", "status": "True", "reason": dead["reason"], "message": text})
+        told = {"reason": dead["reason"], "message": _sentence(dead)}
+        found.append({"type": "Degraded", "status": "True", **told})
     return found
+
+
+def _sentence(problem: dict[str, Any]) -> str:
+    return f"{problem['message']}. {problem.get('remedy', '')}".strip()
 
 
 def _frozen(folder: Folder) -> dict[str, Any] | None:
     """What the process says of its JVM while that does not answer it."""
     warnings = folder.status.get("warnings") or () if folder.process is not None else ()
-    return next((w for w in warnings if w["reason"] == FROZEN), None)
+    return next((w for w in warnings if w["reason"] == JVM_NOT_RESPONDING), None)
 
 
 def _busy(phase: str) -> bool:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from ...api import StreamJob
-from ...protocol.messages.driver_status import JVM_NOT_RESPONDING, DriverStatus, Problem
+from ...protocol.messages.driver_status import DriverStatus, Problem
 from ..reports.log_redaction import without_secrets
 from .observed import DriverExit, Observed, Pod, Unschedulable
 
@@ -205,9 +205,8 @@ def unreachable(pod: Pod, last: DriverStatus | None) -> Problem:
 
 
 def not_responding(driver: DriverStatus | None) -> Problem | None:
-    """What the driver says of its JVM while that does not answer it: nothing goes on then."""
-    warnings = driver.warnings if driver is not None else ()
-    return next((w for w in warnings if w.reason == JVM_NOT_RESPONDING), None)
+    """`DriverStatus.frozen` of a driver, None if nothing is known of it."""
+    return driver.frozen if driver is not None else None
 
 
 def was_stable(pod: Pod | None, now: datetime) -> bool:

@@ -206,6 +206,11 @@ class DriverStatus:
         return replace(self, stages=tuple(s.without_figures for s in self.stages))
 
     @property
+    def frozen(self) -> Problem | None:
+        """What the driver says of its JVM while that does not answer it: nothing goes on then."""
+        return next((w for w in self.warnings if w.reason == JVM_NOT_RESPONDING), None)
+
+    @property
     def durable(self) -> tuple[CheckpointRecord, ...]:
         """The records that belong in the index, ascending by number."""
         beside = self.savepoint.completed if self.savepoint else None

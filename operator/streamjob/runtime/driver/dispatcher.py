@@ -285,12 +285,12 @@ class Dispatcher(Generic[R]):
         if self.runs.get(run.task) is not run:
             return
         uids, taken_down = self.coordinator.connected(run.uid), []
+        problem = problem_of(error, run.task, run.brokers)
         # The cause first: it is what a failed job reports.
         for other in sorted((r for r in self.runs.values() if r.uid in uids), key=lambda r: r is not run):
             concerned = other is run or not other.over.is_set()
             if concerned and self.coordinator.tasks[other.task].can_fail:
                 other.failure = other.failure or error
-                problem = problem_of(error, run.task, run.brokers)
                 self.notes.failed[other.task] = (
                     problem if other is run else interrupted(other.task, run.task, problem)
                 )

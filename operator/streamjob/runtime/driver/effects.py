@@ -155,7 +155,9 @@ class Work:
         # The restored checkpoint flags those that have not been started.
         started = [self._stages[t] for t in upstream if t in self._stages and t not in self._marked]
         new = [other for other in started if not other.finished]
-        for other in new if new and run.directory.has_state() else ():
+        if not (new and run.directory.has_state()):
+            return
+        for other in new:
             other.directory.mark_drained()
             self._marked.add(other.task)  # shards share their upstream
 

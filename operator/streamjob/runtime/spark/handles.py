@@ -88,11 +88,14 @@ def _iceberg_location(catalog: Any, identifier: Any) -> str | None:
     """Where an Iceberg table is, None if there is none yet, or it is another format's."""
     try:
         table = catalog.loadTable(identifier)
-        if str(table.getClass().getName()).startswith("org.apache.iceberg."):
-            return str(table.table().location())
+        return str(table.table().location()) if is_iceberg_table(table) else None
     except Py4JError:  # it does not exist yet, or this catalog has no such tables
-        pass
-    return None
+        return None
+
+
+def is_iceberg_table(table: Any) -> bool:
+    """:param table: org.apache.spark.sql.connector.catalog.Table."""
+    return str(table.getClass().getName()).startswith("org.apache.iceberg.")
 
 
 def full_name(catalog: Any, identifier: Any) -> str:

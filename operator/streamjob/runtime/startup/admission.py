@@ -179,7 +179,8 @@ def enter(
         refuse_gone_table(task.name, table, committed, folder)
     if before is None:
         _refuse_another(points, task.uid, going, () if plan.record or afresh else missing)
-    if plan.start in (Start.NEW, Start.RESUME) and not directory.is_drained():
+    drained = directory.is_drained()  # an earlier epoch began to fire the max watermark: for good
+    if plan.start in (Start.NEW, Start.RESUME) and not drained:
         warnings += going.refuse(reads=reads, fits=before is None and fits == directory.uri)
     moved = None if begins else going.moved_sink()
     at = None if isinstance(table, MissingTable) else folder  # Spark creates no table in a folder that exists
@@ -187,14 +188,12 @@ def enter(
     if location is not None and (faster := take(engine.files, directory.uri, me, theirs)) is not None:
         refuse_other_job(faster, me)
     going.note()
-    finished = plan.start is Start.FINISHED
     transactions = plan.record.transactions if plan.record else ()
     state_manager = driver_state.keep(directory, task.name, written.each_batch, plan.state)
     return Entry(
         directory,
-        # True if an earlier epoch began to fire the max watermark, which cannot be undone.
-        directory.is_drained(),
-        finished,
+        drained,
+        plan.start is Start.FINISHED,
         beginning.words,
         transactions,
         state_manager,

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from functools import cache
 
-from ....protocol.messages.driver_status import JVM_NOT_RESPONDING, DriverStatus
+from ....protocol.messages.driver_status import DriverStatus
 
 CANCELS = "; to wait no longer, press Ctrl-C again: the next start continues from the checkpoint directories"
 
@@ -29,7 +29,7 @@ def describe(status: DriverStatus) -> str:
         found = status.problem
         return f"{found.reason}: {found.message}. {found.remedy}".rstrip(". ")
     end = status.termination
-    frozen = next((w for w in status.warnings if w.reason == JVM_NOT_RESPONDING), None)
+    frozen = status.frozen
     problem = frozen or (end.problem if end else status.degraded)
     told = f" ({problem.message}. {problem.remedy})" if problem else ""
     if end is None:

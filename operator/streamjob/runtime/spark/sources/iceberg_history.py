@@ -11,6 +11,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from ..handles import is_iceberg_table
+
 BEGINNING = -1  # StreamingOffset.START_OFFSET: the table had no snapshot yet
 # How Iceberg refuses availableNow when the snapshot at which the query once began has expired, also if that
 # of its position has not (apache/iceberg#18000).
@@ -49,7 +51,7 @@ def is_iceberg(relation: Any) -> bool:
     """
     if str(relation.getClass().getSimpleName()) != "StreamingRelationV2":
         return False
-    return str(relation.table().getClass().getName()).startswith("org.apache.iceberg.")
+    return is_iceberg_table(relation.table())
 
 
 def location_of(relation: Any) -> str | None:
