@@ -18,6 +18,8 @@ import pytest
 
 from dev.cluster.layout import Layout
 
+from . import gate
+
 # What only a cluster needs, its fixtures import themselves: most tests shall start at once.
 if TYPE_CHECKING:
     from dev.demo.site import Site
@@ -36,6 +38,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """
     for row in ROW.findall(item.name):
         item.add_marker(row)
+    gate.mark(item)
+
+
+def pytest_report_header() -> str:
+    return gate.said()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

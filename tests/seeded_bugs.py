@@ -44,6 +44,8 @@ import pytest
 
 import streamjob
 
+from . import gate
+
 PACKAGE = Path(str(streamjob.__file__)).parent
 STEP = re.compile(r"(\w+)((?:\[[^\]]+\])*)$")
 NUMBER = re.compile(r"(\d+) of (\d+)$")
@@ -65,7 +67,11 @@ class NotApplicable(Exception):
 
 
 def load(file: Path) -> list[SeededBug]:
-    lines = [line for line in file.read_text().splitlines() if line.strip() and not line.startswith("#")]
+    return parse(file.read_text())
+
+
+def parse(text: str) -> list[SeededBug]:
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     return [
         SeededBug(
             module, function, title, tuple("\n".join([change, *code]) for change, code in _outline(changes))
@@ -83,14 +89,20 @@ def _outline(lines: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
         yield lines[start], [line[2:] for line in lines[start + 1 : end]]
 
 
-def cases(bugs: Sequence[SeededBug], every: int = 10) -> list[Any]:
-    """For `parametrize`, by title; where each takes seconds, every tenth or so is for every commit, the
-    others are `slow`.
+def cases(file: Path) -> list[Any]:
+    """For `parametrize`, by title. Each commit has the bugs that are new or of a module that has changed, and
+    one in twenty of the others: the rest is `slow`.
     """
-    return [
-        pytest.param(bug, id=bug.title, marks=[pytest.mark.slow] if n % every else [])
-        for n, bug in enumerate(bugs)
-    ]
+    bugs = load(file)
+    known = {*parse(gate.before(str(file.relative_to(gate.ROOT))) or file.read_text())}
+    due = {bug for bug in bugs if bug not in known or gate.changed(path(bug.module))}
+    due |= {*gate.one_in(20, [bug for bug in bugs if bug not in due])}
+    return [pytest.param(bug, id=bug.title, marks=[] if bug in due else [pytest.mark.slow]) for bug in bugs]
+
+
+def path(module: str) -> str:
+    """From the top of the repository."""
+    return f"operator/streamjob/{module.replace('.', '/')}.py"
 
 
 def source(module: str) -> str:

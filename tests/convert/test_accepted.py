@@ -64,6 +64,7 @@ async def test_the_examples_and_our_own_are_accepted(objects: client.CustomObjec
     assert await refusals(objects, jobs) == []
 
 
+@pytest.mark.only_if_changed("operator/streamjob/convert", "operator/streamjob/api", "crds", "tests/convert")
 @pytest.mark.parametrize("name", RESOURCES)
 async def test_each_field_is_accepted(objects: client.CustomObjectsApi, name: str) -> None:
     """Each result once, of the thousands of inputs with one field."""

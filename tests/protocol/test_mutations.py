@@ -10,9 +10,10 @@ import pytest
 
 from tests.protocol.engine.randomjob import live
 from tests.protocol.mutants import build, caught_by, engine_cases, first_failing
-from tests.seeded_bugs import SeededBug, difference, load
+from tests.seeded_bugs import SeededBug, cases, difference, load
 
-BUGS = load(Path(__file__).with_name("mutations.txt"))
+FILE = Path(__file__).with_name("mutations.txt")
+BUGS = load(FILE)
 
 
 def test_no_false_alarm() -> None:
@@ -21,7 +22,7 @@ def test_no_false_alarm() -> None:
     assert first_failing((f"plan {n}", lambda n=n: live(module, n)) for n in range(50)) is None
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.title)
+@pytest.mark.parametrize("bug", cases(FILE))
 def test_noticed(bug: SeededBug) -> None:
     assert caught_by(bug), f"nothing noticed\n{difference(bug)}"
 

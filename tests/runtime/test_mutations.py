@@ -16,7 +16,8 @@ import pytest
 from tests.seeded_bugs import PACKAGE, SeededBug, cases, difference, load, seeded
 
 HERE = Path(__file__).parent
-BUGS = load(HERE / "mutations.txt")
+FILE = HERE / "mutations.txt"
+BUGS = load(FILE)
 # Where a module's tests are not in the file of its name.
 TESTS = {
     "runtime.savepoints.write": ("write", "batch_files", "shared_files"),
@@ -75,7 +76,7 @@ def test_no_false_alarm(sources: Path) -> None:
     assert done.returncode == pytest.ExitCode.OK, done.stdout
 
 
-@pytest.mark.parametrize("bug", cases(BUGS, every=20))
+@pytest.mark.parametrize("bug", cases(FILE))
 def test_noticed(bug: SeededBug, sources: Path) -> None:
     place = sources.joinpath("streamjob", *bug.module.split(".")).with_suffix(".py")
     whole = place.read_text()

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 Obj = dict[str, Any]
+PAGE = pytest.mark.only_if_changed("ui", "operator/streamjob/cli", "tests/ui", "tests/browser.py")
 
 
 class Told:
@@ -209,6 +210,7 @@ def site(process: Process) -> Iterator[Site]:
 
 
 @pytest.mark.browser
+@PAGE
 def test_a_local_job_is_looked_at_and_stopped(page: Page, site: Site, process: Process) -> None:
     page.goto(site.address)
     page.get_by_role("link", name="orders", exact=True).click()
@@ -232,6 +234,7 @@ def test_a_local_job_is_looked_at_and_stopped(page: Page, site: Site, process: P
 
 
 @pytest.mark.browser
+@PAGE
 def test_a_cancel_names_its_command(page: Page, site: Site, process: Process) -> None:
     page.goto(site.address)
     page.get_by_role("link", name="orders", exact=True).click()
@@ -244,6 +247,7 @@ def test_a_cancel_names_its_command(page: Page, site: Site, process: Process) ->
 
 
 @pytest.mark.browser
+@PAGE
 def test_accessibility_without_kubernetes(page: Page, site: Site, process: Process) -> None:
     page.goto(site.address)
     page.get_by_role("link", name="orders", exact=True).click()
@@ -257,6 +261,7 @@ def test_accessibility_without_kubernetes(page: Page, site: Site, process: Proce
 
 
 @pytest.mark.browser
+@PAGE
 def test_a_folder_without_jobs_says_so(page: Page, tmp_path: Path) -> None:
     with serving(local=tmp_path) as site:
         page.goto(site.address)

@@ -21,7 +21,10 @@ from .conftest import Site, serving
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-pytestmark = pytest.mark.browser
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.only_if_changed("ui", "operator/streamjob/cli", "tests/ui", "tests/browser.py"),
+]
 # Of each canvas: whether something is drawn in the colour of a series, which is no grey.
 COLOURED = """(canvases) => canvases.map((canvas) => {
     const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
@@ -132,6 +135,7 @@ def test_the_arrows_go_through_a_thousand_jobs(page: Page, api: ApiServer, site:
 # --- a job --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_the_life_cycle_of_a_drain(page: Page, site: Site, everything: ApiServer, now: datetime) -> None:
     open_job(page, site)
     table = page.get_by_role("table").filter(has_text="Max watermark")
@@ -422,6 +426,7 @@ def test_accessibility(
     assert {where: said for where, said in found.items() if said} == {}
 
 
+@pytest.mark.smoke
 def test_bundle_is_small() -> None:
     files = {name: content for name, (_, content) in page_files().items() if name != "/"}
     size = sum(len(gzip.compress(content, 9)) for content in files.values())

@@ -20,7 +20,8 @@ from .scenarios import SCENARIOS, cells, differs, reference
 from .special import SPECIAL
 from .world import World
 
-BUGS = load(Path(__file__).with_name("mutations.txt"))
+FILE = Path(__file__).with_name("mutations.txt")
+BUGS = load(FILE)
 # In the order in which they import each other.
 MODULES = (
     "protocol.formats.index",
@@ -125,7 +126,7 @@ def test_no_false_alarm() -> None:
     assert caught_by(None) is None
 
 
-@pytest.mark.parametrize("bug", cases(BUGS))
+@pytest.mark.parametrize("bug", cases(FILE))
 def test_noticed(bug: SeededBug) -> None:
     assert caught_by(bug), f"nothing noticed\n{difference(bug)}"
 

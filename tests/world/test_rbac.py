@@ -12,6 +12,7 @@ from functools import cache
 
 import pytest
 
+from tests import gate
 from tests.chart.test_chart import HELM, render
 
 from .apiserver import Obj
@@ -47,9 +48,11 @@ def chart(watch: str) -> Rights:
     return rights_of(account, NAMESPACE, objects)
 
 
+@pytest.mark.parametrize("one_in", [16, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("watch", [pytest.param("named", marks=pytest.mark.slow), "all"])
-def test_with_all_of_them_nothing_is_refused(watch: str) -> None:
-    for plan in [BUSY, *SCENARIOS.values(), *(SPECIAL[name] for name in QUIET)]:
+def test_with_all_of_them_nothing_is_refused(watch: str, one_in: int) -> None:
+    others = [*SCENARIOS.values(), *(SPECIAL[name] for name in QUIET)]
+    for plan in [BUSY, *gate.one_in(one_in, others)]:
         outcome = World(plan, rights=chart(watch), namespaces=WATCH[watch]).run()
         assert outcome.violation is None, outcome
 
