@@ -204,6 +204,7 @@ async def test_the_life_of_a_job_by_commands(world: Cluster) -> None:
     assert resumed.code == ExitCode.DONE, resumed.out
 
 
+@pytest.mark.slow
 async def test_suspensions_cancels_and_the_end_by_commands(world: Cluster) -> None:
     """What ends a job, and what is known of it afterwards."""
     terminal = Terminal(world.namespace)

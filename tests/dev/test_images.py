@@ -12,6 +12,10 @@ from dev.s3.server import S3
 
 pytestmark = [
     pytest.mark.cluster,  # which builds the layers that these images share with the driver's
+    pytest.mark.only_if_changed(
+        *("Dockerfile", "docker", "dev/images", "dev/s3", "requirements"),
+        *("operator/streamjob/jvm", "operator/streamjob/storage"),
+    ),
     pytest.mark.skipif(bool(os.environ.get("CLUSTER")), reason="the images are somebody else's"),
 ]
 WRITES_AND_READS = """

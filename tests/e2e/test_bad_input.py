@@ -12,6 +12,7 @@ import pytest
 from dev.demo.job import Job, View
 from dev.demo.site import Settings, Site
 from dev.demo.waiting import PATIENCE, until
+from tests import gate
 
 from .jobs import cheap, delete, local_job, make_scripts
 from .shared_volume import Storage
@@ -61,9 +62,9 @@ CASES: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
     "unreachable": ("good.py", {}, "StorageNotOnVolume", ("/etc/checkpoints", "spec.storage.checkpoints")),
 }
 
-# The gate has one of the pod, one of the script and one of the spec. tests/spark/test_script_faults.py and
-# test_dependencies.py show what drivers report.
-QUICK = ("image", "syntax", "absent")
+# Each commit has one, from the pod to the condition and its Event. tests/controller/rules/test_parse_pod.py,
+# tests/spark/test_script_faults.py and test_dependencies.py show the others without a cluster.
+QUICK = ("syntax",)
 
 
 def bad(name: str) -> str:
@@ -74,7 +75,7 @@ def bad(name: str) -> str:
 def all_of_them(cluster: Site, storage: Storage, request: pytest.FixtureRequest) -> Iterator[None]:
     """All at once: each has a driver to start, and one waits for them together."""
     make_scripts(cluster.kubectl, "bad-input", SCRIPTS)
-    chosen = {"syntax", "twins"}  # the last two tests have no parameter
+    chosen = {"syntax"}  # the last two tests have no parameter
     chosen |= {
         i.callspec.params["name"]
         for i in request.session.items
@@ -94,9 +95,7 @@ def all_of_them(cluster: Site, storage: Storage, request: pytest.FixtureRequest)
         delete(Job(cluster.kubectl, bad(name)))
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
-)
+@pytest.mark.parametrize("name", gate.slow_but(QUICK, CASES))
 def test_the_condition_names_the_field_and_the_remedy(cluster: Site, name: str) -> None:
     _, _, reason, words = CASES[name]
     view = follow_to_error(Job(cluster.kubectl, bad(name)), reason)
@@ -115,14 +114,14 @@ def test_a_job_goes_on_when_the_user_has_mended_it(cluster: Site, storage: Stora
 
 
 def test_an_event_says_it_too(cluster: Site) -> None:
-    follow_to_error(Job(cluster.kubectl, bad("twins")), "DuplicateQueryName")
+    follow_to_error(Job(cluster.kubectl, bad("syntax")), "ScriptSyntaxError")
 
     def events() -> list[Any]:
         found = cluster.kubectl.list("events")
-        mine = [e for e in found if e["involvedObject"]["name"] == bad("twins") and e["type"] == "Warning"]
-        return [e for e in mine if e["reason"] == "DuplicateQueryName"]
+        mine = [e for e in found if e["involvedObject"]["name"] == bad("syntax") and e["type"] == "Warning"]
+        return [e for e in mine if e["reason"] == "ScriptSyntaxError"]
 
-    assert "queryName" in until(events, "an Event of it", PATIENCE)[0]["message"]
+    assert "/app/syntax.py, line 2" in until(events, "an Event of it", PATIENCE)[0]["message"]
 
 
 def is_true(condition: dict[str, Any], reason: str) -> bool:

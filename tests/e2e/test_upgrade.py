@@ -117,16 +117,15 @@ def test_a_running_job_is_handed_over_to_a_prepared_driver(
     drain_and_compare(job, storage)
 
 
+@pytest.mark.slow  # tests/world has a hand-over in vain, with every fault
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
         ({"image": "streamjob.dev/no-such-image:dev", "imagePullPolicy": "Never"}, "ImagePullBackOff"),
-        pytest.param(
-            {"application": {"file": "/app/no-such-script.py"}}, "ScriptNotFound", marks=pytest.mark.slow
-        ),
-        pytest.param({"application": {"file": "/app/throws.py"}}, "ScriptFailed", marks=pytest.mark.slow),
-        pytest.param({"application": {"file": "/app/other.py"}}, "QueryChanged", marks=pytest.mark.slow),
-        pytest.param({"driver": {"memory": "500Gi"}}, "Unschedulable", marks=pytest.mark.slow),
+        ({"application": {"file": "/app/no-such-script.py"}}, "ScriptNotFound"),
+        ({"application": {"file": "/app/throws.py"}}, "ScriptFailed"),
+        ({"application": {"file": "/app/other.py"}}, "QueryChanged"),
+        ({"driver": {"memory": "500Gi"}}, "Unschedulable"),
     ],
     ids=["image", "script", "error", "state", "room"],
 )

@@ -81,6 +81,7 @@ async def pair(world: Cluster, tmp_path: Path) -> AsyncIterator[Pair]:
             yield pair
 
 
+@pytest.mark.slow
 async def test_a_killed_leader_is_followed_in_the_middle_of_a_stop(
     world: Cluster, pair: Pair, record_property: Record
 ) -> None:
@@ -145,6 +146,7 @@ async def test_one_that_ends_in_order_is_followed_at_once(
     assert (await pair.lease()).holder_identity not in (None, old)
 
 
+@pytest.mark.slow
 async def test_a_lease_deleted_by_hand_is_made_again_above_the_terms_that_jobs_know(
     world: Cluster, pair: Pair
 ) -> None:

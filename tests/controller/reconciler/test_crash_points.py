@@ -163,7 +163,10 @@ async def killed_after(effects: int | None, mode: Mode) -> tuple[Outcome, list[s
             return await outcome, life.effects
 
 
-@pytest.mark.parametrize("mode", list(ENDS), ids=list(ENDS.values()))
+@pytest.mark.parametrize(
+    "mode",
+    [pytest.param(m, id=e, marks=[] if m is Mode.DRAIN else pytest.mark.slow) for m, e in ENDS.items()],
+)
 async def test_o1_killed_after_each_effect(
     mode: Mode, record_property: Callable[[str, object], None]
 ) -> None:

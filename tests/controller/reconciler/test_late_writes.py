@@ -155,7 +155,13 @@ LATE = {
 }
 
 
-async def test_what_an_old_leader_sent_changes_nothing(tmp_path: Path) -> None:
+FEW = ("driver that nobody wants", "index", "lease")  # accepted, refused, and in no way of the new leader
+
+
+@pytest.mark.parametrize(
+    "calls", [FEW, pytest.param(tuple(LATE), marks=pytest.mark.slow)], ids=["few", "all"]
+)
+async def test_what_an_old_leader_sent_changes_nothing(tmp_path: Path, calls: tuple[str, ...]) -> None:
     """Some at a time, each in a world of its own: most of the time they wait for a Lease to lapse."""
     some = asyncio.Semaphore(SIDE_BY_SIDE)
 
@@ -165,8 +171,8 @@ async def test_what_an_old_leader_sent_changes_nothing(tmp_path: Path) -> None:
         async with some:
             return await arrives(late, folder)
 
-    answers = await asyncio.gather(*(play(*late) for late in LATE.items()), return_exceptions=True)
-    assert dict(zip(LATE, answers, strict=True)) == {name: late.answer for name, late in LATE.items()}
+    answers = await asyncio.gather(*(play(name, LATE[name]) for name in calls), return_exceptions=True)
+    assert dict(zip(calls, answers, strict=True)) == {name: LATE[name].answer for name in calls}
 
 
 async def arrives(late: Late, folder: Path) -> int:
@@ -201,7 +207,12 @@ COMMANDS = {
 }
 
 
-async def test_what_an_old_leader_sent_to_the_driver_changes_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "paths", [("/v1/savepoint",), pytest.param(tuple(COMMANDS), marks=pytest.mark.slow)], ids=["one", "all"]
+)
+async def test_what_an_old_leader_sent_to_the_driver_changes_nothing(
+    tmp_path: Path, paths: tuple[str, ...]
+) -> None:
     """The command is in flight while another controller takes over and sends the same: it has one effect.
 
     tests/runtime/process/servers/test_control_server.py tests the runtime's own endpoint with each command.
@@ -212,9 +223,8 @@ async def test_what_an_old_leader_sent_to_the_driver_changes_nothing(tmp_path: P
         folder.mkdir()
         return await delivered_late(path, COMMANDS[path][0], folder)
 
-    results = await asyncio.gather(*map(play, COMMANDS), return_exceptions=True)
-    expected = {path: ([kind], [path]) for path, (_, kind) in COMMANDS.items()}
-    assert dict(zip(COMMANDS, results, strict=True)) == expected
+    results = await asyncio.gather(*map(play, paths), return_exceptions=True)
+    assert dict(zip(paths, results, strict=True)) == {path: ([COMMANDS[path][1]], [path]) for path in paths}
 
 
 async def delivered_late(

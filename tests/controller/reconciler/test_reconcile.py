@@ -6,6 +6,8 @@ import base64
 import json
 from pathlib import Path
 
+import pytest
+
 from streamjob.controller.objects.certs import Material
 from streamjob.protocol.messages.commands import Mode
 from tests.chart.test_chart import USED
@@ -94,6 +96,7 @@ async def test_two_controllers_do_no_more_than_one(world: Cluster) -> None:
     assert job["status"]["epoch"] == 1
 
 
+@pytest.mark.slow
 async def test_a_killed_controllers_successor_continues(world: Cluster) -> None:
     """Killed when it has sent the request, and its successor when the checkpoint is in the index."""
     await world.apply()

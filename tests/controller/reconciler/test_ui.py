@@ -113,6 +113,7 @@ async def test_they_are_made_changed_and_removed_while_the_driver_runs(world: Cl
         assert [p.metadata.labels[names.LABEL_EPOCH] for p in await world.pods()] == ["1"], "no restart"
 
 
+@pytest.mark.slow
 async def test_a_foreign_object_is_never_overwritten(world: Cluster) -> None:
     theirs = {
         "metadata": {"name": "orders-ui"},
@@ -162,6 +163,7 @@ async def test_without_the_gateway_api_the_job_runs_and_its_route_comes_with_it(
     assert "Traceback" not in log.read_text()
 
 
+@pytest.mark.slow
 async def test_what_this_controller_may_not_make_is_told(world: Cluster) -> None:
     with controller(world.namespace, None, "--ui=Service"):
         await world.apply(ui={"ingress": {"host": HOST}})
@@ -172,6 +174,7 @@ async def test_what_this_controller_may_not_make_is_told(world: Cluster) -> None
         assert await ingress(world) is None
 
 
+@pytest.mark.slow
 async def test_another_leader_removes_what_was_taken_out_of_the_spec_meanwhile(world: Cluster) -> None:
     """And a job at rest costs no request for its UI."""
     with controller(world.namespace, None, *ALL):
@@ -207,6 +210,7 @@ async def _observed(world: Cluster) -> bool:
     return bool(job["status"]["observedGeneration"] == job["metadata"]["generation"])
 
 
+@pytest.mark.slow
 async def test_what_somebody_deletes_or_edits_comes_back(world: Cluster) -> None:
     assert ui_objects.CHECK_EVERY <= 120
     script = (
