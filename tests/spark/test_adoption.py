@@ -118,6 +118,7 @@ def test_row8_a_bare_directory_becomes_a_savepoint_that_a_job_begins_with(
 
 @pytest.mark.any_spark
 @pytest.mark.parametrize("named", [True, False])
+@pytest.mark.slow
 def test_a_query_whose_script_sets_its_location_goes_on_there(
     spark: SparkSession, tmp_path: Path, named: bool
 ) -> None:

@@ -125,6 +125,7 @@ start("second").awaitTermination()
 
 
 @pytest.mark.any_spark
+@pytest.mark.slow
 def test_row14_a_stop_before_the_script_has_started_its_last_query_is_no_end(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -179,6 +180,7 @@ start("first", rows).awaitTermination()
 
 
 @pytest.mark.any_spark
+@pytest.mark.slow
 def test_a_query_with_state_that_is_gone_is_refused_where_the_script_waits_for_a_declared_end(
     tmp_path: Path,
 ) -> None:

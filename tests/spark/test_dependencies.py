@@ -154,6 +154,7 @@ def test_all_of_it_from_a_web_server(web: Web, tmp_path: Path) -> None:
     assert web.requests.count("/of_file.py") == 1  # neither the session nor the executor fetches it again
 
 
+@pytest.mark.slow
 def test_all_of_it_from_s3(s3: S3, bucket: Storage, tmp_path: Path) -> None:
     """The connector is one of the job's jars."""
     modules(bucket.folder)

@@ -23,6 +23,7 @@ from streamjob.runtime.spark.internals import Execution, Internals
 from streamjob.runtime.spark.max_watermark.batch import fire_timers
 from streamjob.runtime.spark.max_watermark.resting_query import RestingQuery, come_to_rest
 from streamjob.storage.hadoop import HadoopFiles
+from tests import gate
 
 from .apps.states import Source, deduplicated, left_join, session, window
 from .feeds import eventually, rows
@@ -34,7 +35,7 @@ POLLING = "spark.sql.streaming.pollingDelay"
 TIMES = re.compile(r'("batchTimestampMs":)\d+')
 
 
-@pytest.fixture(params=["RocksDB", pytest.param("HDFS", marks=pytest.mark.default_spark)])
+@pytest.fixture(params=["RocksDB", pytest.param("HDFS", marks=[pytest.mark.default_spark, pytest.mark.slow])])
 def store(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[None]:
     if request.param == "RocksDB":
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
@@ -82,7 +83,7 @@ def lacks(*_: object) -> bool:
 
 
 @pytest.mark.usefixtures("store")
-@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("query", gate.slow_but((left_join, chained), QUERIES))
 def test_it_leaves_what_a_restart_leaves(
     spark: SparkSession,
     files: HadoopFiles,

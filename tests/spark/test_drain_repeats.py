@@ -146,6 +146,7 @@ def times_of(job: Job) -> list[tuple[str, int]]:
 
 
 @in_rocksdb
+@pytest.mark.slow
 def test_r7_timers_that_set_timers(
     spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path, store: str
 ) -> None:

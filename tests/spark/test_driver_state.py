@@ -85,6 +85,7 @@ def test_row9_state_is_that_of_the_last_committed_batch(feed: Feed, tmp_path: Pa
     assert note(fork, 3) == [entries(3), ["changed"]]
 
 
+@pytest.mark.slow
 def test_state_that_cannot_be_kept_is_an_error_that_says_so(feed: Feed, tmp_path: Path) -> None:
     feed.add(1)
     for how, reason, said in (

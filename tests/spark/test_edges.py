@@ -69,6 +69,7 @@ def test_row4_a_drain_reads_what_was_written_to_a_table(
     assert drained(spark, script) == script.windows(spark)
 
 
+@pytest.mark.slow
 def test_row4_a_drain_reads_what_was_written_below_the_folder(spark: SparkSession, tmp_path: Path) -> None:
     script = Script(
         tmp_path,
@@ -149,6 +150,7 @@ def test_row4_a_drain_reads_what_a_batch_function_wrote(
     assert drained(spark, script) == script.windows(spark)
 
 
+@pytest.mark.slow
 def test_row4_a_drain_reads_what_was_written_for_the_first_time_while_the_reader_started(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -208,6 +210,7 @@ def test_row4_a_drain_right_after_a_resume_reads_what_a_batch_function_wrote(
     assert script.values(spark, "silver") == script.windows(spark)
 
 
+@pytest.mark.slow
 def test_a_batch_function_that_writes_to_its_own_source_is_no_circle(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -244,8 +247,12 @@ bronze = writer.start()
 
 @pytest.mark.parametrize(
     ("bronze", "after"),
-    [(BRONZE, "silver.awaitTermination()"), (DECLARED, "job.edge('bronze', 'silver')")],
-    ids=["found", "declared after the start"],
+    [
+        pytest.param(BRONZE, "silver.awaitTermination()", id="found"),
+        pytest.param(
+            *(DECLARED, "job.edge('bronze', 'silver')"), id="declared after the start", marks=pytest.mark.slow
+        ),
+    ],
 )
 def test_a_reader_of_a_pattern_goes_on_after_the_writer(
     spark: SparkSession, tmp_path: Path, bronze: str, after: str
@@ -266,6 +273,7 @@ def test_a_reader_of_a_pattern_goes_on_after_the_writer(
     assert script.values(spark, "silver") == list(range(6))
 
 
+@pytest.mark.slow
 def test_a_folder_below_one_that_spark_does_not_read_is_no_edge(spark: SparkSession, tmp_path: Path) -> None:
     """Files that arrive in the folder that the outputs lie in, which is no cycle under Spark either."""
     script = Script(

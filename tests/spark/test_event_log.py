@@ -34,6 +34,7 @@ def batches(history: History, app: str) -> set[int]:
 
 
 @pytest.mark.default_spark
+@pytest.mark.slow
 def test_a_history_server_shows_each_epoch_with_its_batches(feed: Feed, tmp_path: Path) -> None:
     feed.add(4)
     logs = tmp_path / "events"

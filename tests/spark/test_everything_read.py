@@ -119,6 +119,7 @@ def filled(script: Script) -> None:
 
 
 @pytest.mark.skipif(LINE == "3.5", reason="no sources in Python")
+@pytest.mark.slow
 def test_row4_a_source_in_python_that_reads_in_portions_is_asked_until_nothing_is_left(
     tmp_path: Path,
 ) -> None:

@@ -13,6 +13,7 @@ from .apps import said_by
 pytestmark = pytest.mark.timeout(900)
 
 
+@pytest.mark.slow
 def test_fewer_and_more(tmp_path: Path) -> None:
     """Those that go have moved their shuffle files to the one that stays."""
     assert said_by("executor_numbers", "static", home=tmp_path, timeout=800) == {

@@ -42,6 +42,7 @@ def freeze(driver: LocalDriver) -> int:
     return jvm
 
 
+@pytest.mark.slow
 def test_a_stop_whose_jvm_is_frozen_says_so_and_ends_when_it_goes_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -101,6 +101,7 @@ def test_it_writes_nothing_before_the_gate_and_goes_on_behind_it(
 
 
 @pytest.mark.parametrize("reads", ["off", "delete"])
+@pytest.mark.slow
 def test_it_warms_up_unnoticed(feed: Feed, tmp_path: Path, reads: str) -> None:
     """The last batch runs again: without sink, function, listener or trace. Not if reading has an effect."""
     feed.add(3)
@@ -165,6 +166,7 @@ def test_it_warms_up_while_the_running_driver_purges_old_batches(spark: SparkSes
     assert found == {"metadata", *(f"offsets/{n}" for n in (1, 2, 3)), *(f"commits/{n}" for n in (0, 1, 2))}
 
 
+@pytest.mark.slow
 def test_a_query_that_does_not_fit_its_state_is_refused_before_the_gate(feed: Feed, tmp_path: Path) -> None:
     feed.add(3)
     app, other = tmp_path / "app.py", tmp_path / "other.py"
@@ -197,6 +199,7 @@ def test_one_that_is_not_needed_leaves_no_trace(feed: Feed, tmp_path: Path) -> N
     assert not feed.sink.exists()
 
 
+@pytest.mark.slow
 def test_one_that_comes_too_late_does_not_stop_who_has_taken_over(feed: Feed, tmp_path: Path) -> None:
     feed.add(4)
     state, slow, go = tmp_path / "state", tmp_path / "slow.py", tmp_path / "go"

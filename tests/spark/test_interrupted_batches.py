@@ -80,6 +80,7 @@ SCRIPT = """
 """
 
 
+@pytest.mark.slow
 def test_an_interrupted_batch_is_not_committed_whatever_its_function_makes_of_the_error(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -67,6 +67,7 @@ def test_row13_it_does_not_hold_up_a_stop(ended: LocalDriver) -> None:
     assert "has ended" in report.savepoint.problem.message
 
 
+@pytest.mark.slow
 def test_row14_it_is_an_end_and_another_job_resumes_only_if_that_is_allowed(
     spark: SparkSession, ended: LocalDriver, tmp_path: Path
 ) -> None:

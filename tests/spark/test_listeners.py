@@ -34,6 +34,7 @@ finally:
 
 
 @pytest.mark.default_spark
+@pytest.mark.slow
 def test_a_listener_hears_of_the_end_after_the_savepoint_and_the_script(
     spark: SparkSession, tmp_path: Path
 ) -> None:

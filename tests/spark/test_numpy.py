@@ -48,6 +48,7 @@ def said(driver: LocalDriver, what: str) -> str:
     return line.removeprefix(f"script: {what}:").strip()
 
 
+@pytest.mark.slow
 def test_numpy_values_are_spark_s_and_nothing_is_imported_for_others(tmp_path: Path) -> None:
     pytest.importorskip("numpy")
     script = Script(tmp_path, APP)

@@ -177,6 +177,7 @@ def job(home: Path, text: Script, ref: JobRef, *args: str, **config: object) -> 
 
 
 @pytest.mark.default_spark
+@pytest.mark.slow
 def test_two_jobs_that_share_a_folder_or_a_checkpoint_directory(spark: SparkSession, tmp_path: Path) -> None:
     """The second one is refused, unless it continues from a savepoint of the first."""
     script = Script(

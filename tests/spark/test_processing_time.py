@@ -93,7 +93,9 @@ with_timers = pytest.mark.skipif(StatefulProcessor is object, reason="Spark 3.5 
 
 
 @pytest.mark.usefixtures("rocksdb")
-@pytest.mark.parametrize("query", [offline, pytest.param(offline_by_timers, marks=with_timers)])
+@pytest.mark.parametrize(
+    "query", [offline, pytest.param(offline_by_timers, marks=[with_timers, pytest.mark.slow])]
+)
 def test_r7_a_timer_of_processing_time_does_not_fire_and_is_told(
     spark: SparkSession,
     files: HadoopFiles,
@@ -138,6 +140,7 @@ def test_current_timestamp_is_that_of_the_last_batch_that_could_read(
     assert int(max(times).timestamp() * 1000) == job.directory.entry(last).metadata["batchTimestampMs"]
 
 
+@pytest.mark.slow
 def test_r7_a_reader_with_timers_of_processing_time_catches_up_in_a_drain(
     spark: SparkSession, tmp_path: Path
 ) -> None:

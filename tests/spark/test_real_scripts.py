@@ -56,6 +56,7 @@ def test_r1_one_query_after_another(spark: SparkSession, tmp_path: Path) -> None
     assert script.values(spark, "silver") == script.windows(spark)
 
 
+@pytest.mark.slow
 def test_r1_a_writer_starts_after_its_reader_has_ended(spark: SparkSession, tmp_path: Path) -> None:
     """A report for each day, and then the next day."""
     script = Script(
@@ -138,6 +139,7 @@ def test_r3_a_query_that_fails_is_started_again(spark: SparkSession, tmp_path: P
     assert script.values(spark, "out") == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_r4_stop_and_start_again(spark: SparkSession, tmp_path: Path) -> None:
     """The hourly refresh of a static table."""
     script = Script(
@@ -164,6 +166,7 @@ def test_r4_stop_and_start_again(spark: SparkSession, tmp_path: Path) -> None:
     assert driver.boundary() == (2, 2)
 
 
+@pytest.mark.slow
 def test_r5_a_query_that_is_stopped_by_its_id_is_not_drained(spark: SparkSession, tmp_path: Path) -> None:
     script = Script(
         tmp_path,
@@ -246,6 +249,7 @@ def test_r12_await_any_termination_and_reset(tmp_path: Path) -> None:
     assert said(driver.log) == ["returned 1", "returned 2"]
 
 
+@pytest.mark.slow
 def test_r13_a_reader_with_a_source_of_its_own_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     """Behind a backfill that has finished, too."""
     script = Script(
@@ -301,9 +305,15 @@ sys.exit(0)
 @pytest.mark.parametrize(
     ("text", "code", "phase"),
     [
-        pytest.param(AFTER_STOP, 1, DriverPhase.FAILED, id="raises after its only query was stopped"),
+        pytest.param(
+            AFTER_STOP,
+            1,
+            DriverPhase.FAILED,
+            marks=pytest.mark.slow,
+            id="raises after its only query was stopped",
+        ),
         pytest.param(SECOND_DIES, 1, DriverPhase.FAILED, id="second query dies after the first ended"),
-        pytest.param(HANDLED, 0, DriverPhase.FAILED, id="handles the error"),
+        pytest.param(HANDLED, 0, DriverPhase.FAILED, marks=pytest.mark.slow, id="handles the error"),
     ],
 )
 def test_r21_the_exit_code_is_the_scripts(tmp_path: Path, text: str, code: int, phase: DriverPhase) -> None:
@@ -315,6 +325,7 @@ def test_r21_the_exit_code_is_the_scripts(tmp_path: Path, text: str, code: int, 
     assert driver.report().problem is not None
 
 
+@pytest.mark.slow
 def test_r23_another_query_is_stopped_after_one_has_failed(tmp_path: Path) -> None:
     script = Script(
         tmp_path,

@@ -41,6 +41,7 @@ def batches(record: CheckpointRecord) -> dict[str, int | None]:
     return {stage.uid: stage.tasks[0].batch for stage in record.stages}
 
 
+@pytest.mark.slow
 def test_r16_an_edge_that_is_declared_after_the_starts(spark: SparkSession, tmp_path: Path) -> None:
     """And the driver dies behind the reader's flush."""
     script = Script(
@@ -139,6 +140,7 @@ def test_r18_a_stop_does_not_work_off_a_backlog(spark: SparkSession, tmp_path: P
     assert script.values(spark, "reader") == script.windows(spark)
 
 
+@pytest.mark.slow
 def test_a_stop_that_is_asked_for_before_the_start_flushes_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -179,6 +181,7 @@ start("live", read("in")).awaitTermination()
 
 
 @pytest.mark.parametrize("end", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL])
+@pytest.mark.slow
 def test_a_backfill_that_is_done_once_need_not_be_started_again(
     spark: SparkSession, tmp_path: Path, end: signal.Signals
 ) -> None:
@@ -369,6 +372,7 @@ def test_a_stop_ends_the_script_where_it_waits_and_a_drain_does_not(tmp_path: Pa
     assert said(second.log) == ["behind the wait", "finally False", "the end", "atexit"]
 
 
+@pytest.mark.slow
 def test_queries_that_start_while_the_job_drains(spark: SparkSession, tmp_path: Path) -> None:
     """What something upstream has left is consumed and flushed; nothing is read besides."""
     script = Script(
@@ -396,6 +400,7 @@ def test_queries_that_start_while_the_job_drains(spark: SparkSession, tmp_path: 
     assert {f.name for f in files_below(tmp_path / "alone")} <= {"streamjob-owner.json"}  # it wrote no row
 
 
+@pytest.mark.slow
 def test_a_web_server_that_raises_its_signal_again_turns_no_stop_into_a_cancel(tmp_path: Path) -> None:
     """It shuts down, gives the signal its handler back, and raises it, as uvicorn does."""
     script = Script(
@@ -459,6 +464,7 @@ say("behind the wait")
     assert Path(record.savepoint.removeprefix("file://"), "manifest.json").exists()
 
 
+@pytest.mark.slow
 def test_a_stop_does_not_wait_for_a_thread_without_end(tmp_path: Path) -> None:
     script = Script(
         tmp_path,

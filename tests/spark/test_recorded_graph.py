@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from dev.localdriver import LocalDriver
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.commands import Mode, TerminationRequest
@@ -28,6 +30,7 @@ def rows(folder: Path) -> list[dict[str, int]]:
     return [json.loads(line) for file in folder.glob("*.json") for line in file.read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_w2_row4_a_drain_waits_for_the_writer_that_the_script_starts_after_its_reader(tmp_path: Path) -> None:
     """The drain is there when the script waits for its backfill, between the two."""
     for folder in ("in", "old", "clean"):
@@ -49,6 +52,7 @@ def test_w2_row4_a_drain_waits_for_the_writer_that_the_script_starts_after_its_r
     assert sum(row["n"] for row in rows(tmp_path / "totals")) == len(rows(tmp_path / "clean")) == 12
 
 
+@pytest.mark.slow
 def test_w1_row6_a_stop_after_a_crash_in_the_flush_completes_what_is_planned(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     put(tmp_path, "in/a.json", "00:00", "00:01", "00:02")

@@ -147,6 +147,7 @@ def test_row13_a_later_checkpoint_does_not_hide_it(feed: Feed, tmp_path: Path) -
 
 
 @pytest.mark.any_spark
+@pytest.mark.slow
 def test_row13_storage_that_refuses_does_not_harm_the_job(
     feed: Feed, tmp_path: Path, files: HadoopFiles
 ) -> None:
@@ -169,6 +170,7 @@ def test_row13_storage_that_refuses_does_not_harm_the_job(
 
 
 @pytest.mark.any_spark
+@pytest.mark.slow
 def test_row13_a_stop_in_the_middle_gives_it_up_and_leaves_nothing_of_it(
     feed: Feed, tmp_path: Path, files: HadoopFiles
 ) -> None:

@@ -93,6 +93,7 @@ def test_row12_the_end_of_the_input_is_a_drain(spark: SparkSession, feed: Feed, 
 
 
 @pytest.mark.default_spark
+@pytest.mark.slow
 def test_row2_a_script_that_stops_its_query_flushes_nothing(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.any_spark
 FILES = 12
 
 
+@pytest.mark.slow
 def test_sigterm_is_a_stop_with_savepoint(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     feed.add(FILES)
     with LocalDriver(tmp_path, APP, *feed.arguments("slow"), grace=300) as driver:
@@ -43,6 +44,7 @@ def test_sigterm_is_a_stop_with_savepoint(spark: SparkSession, feed: Feed, tmp_p
     assert offsets == commits == report.completed.stages[0].tasks[0].batch
 
 
+@pytest.mark.slow
 def test_a_driver_killed_while_it_plans_its_first_batch_is_followed_by_another(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:
@@ -102,6 +104,7 @@ def test_a_driver_whose_jvm_dies_says_so_and_the_next_one_loses_nothing(
     assert feed.output(spark) == feed.expected(spark)
 
 
+@pytest.mark.slow
 def test_a_script_that_tries_for_ever_without_a_jvm_is_ended(tmp_path: Path) -> None:
     script = Script(
         tmp_path,
@@ -206,6 +209,7 @@ def _kill_after(driver: LocalDriver, seconds: float) -> None:
         driver.kill()
 
 
+@pytest.mark.slow
 def test_a_savepoint_that_cannot_be_written_is_tried_again(feed: Feed, tmp_path: Path) -> None:
     feed.add(3)
     (tmp_path / "savepoints").write_text("a file where a folder is needed")

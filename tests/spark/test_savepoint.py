@@ -155,9 +155,11 @@ def job(
 @pytest.mark.parametrize(
     "job",
     [
-        "hdfs",
         f"rocksdb on {WITHOUT_RENAME}",
-        *(pytest.param(of, marks=pytest.mark.slow) for of in ("rocksdb", "rocksdb, format 2", "hdfs on S3")),
+        *(
+            pytest.param(of, marks=pytest.mark.slow)
+            for of in ("hdfs", "rocksdb", "rocksdb, format 2", "hdfs on S3")
+        ),
     ],
     indirect=True,
 )

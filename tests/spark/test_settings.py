@@ -112,7 +112,9 @@ def test_settings_that_a_checkpoint_pins_are_named(
     assert {key: settings[key] for key in wanted} == {key: value for key, (value, _) in wanted.items()}
 
 
-@pytest.mark.parametrize("manager", [ABORTABLE, "org.example.NoSuchManager"])
+@pytest.mark.parametrize(
+    "manager", [ABORTABLE, pytest.param("org.example.NoSuchManager", marks=pytest.mark.slow)]
+)
 @pytest.mark.default_spark
 def test_a_manager_of_checkpoint_files_that_does_not_fit_is_refused(
     feed: Feed, tmp_path: Path, manager: str

@@ -121,6 +121,7 @@ def test_row5_row7_row10_row11_stages_finish_for_good_while_another_runs(
 
 
 @pytest.mark.any_spark
+@pytest.mark.slow
 def test_row5_a_checkpoint_that_takes_too_long_is_given_up_and_the_job_goes_on(
     feed: Feed, tmp_path: Path
 ) -> None:
@@ -139,6 +140,7 @@ def test_row5_a_checkpoint_that_takes_too_long_is_given_up_and_the_job_goes_on(
 
 @pytest.mark.any_spark
 @pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "after"])
+@pytest.mark.slow
 def test_row4_a_declared_edge_takes_all_that_a_foreach_batch_function_wrote(
     spark: SparkSession, feed: Feed, tmp_path: Path, when: str
 ) -> None:

@@ -61,9 +61,12 @@ def state(job: Job, ending: str) -> list[Path]:
 @pytest.mark.parametrize(
     "query",
     [
-        window,
+        pytest.param(window, marks=pytest.mark.slow),
         left_join,
-        *(pytest.param(q, marks=pytest.mark.default_spark) for q in (chained, session, deduplicated)),
+        *(
+            pytest.param(q, marks=[pytest.mark.default_spark, pytest.mark.slow])
+            for q in (chained, session, deduplicated)
+        ),
     ],
 )
 def test_a_query_goes_on_from_its_snapshots_alone(
@@ -95,6 +98,7 @@ def test_a_query_goes_on_from_its_snapshots_alone(
 
 @pytest.mark.default_spark
 @pytest.mark.usefixtures("rocksdb")
+@pytest.mark.slow
 def test_it_is_in_no_way_of_a_query_that_goes_on(job: Job, internals: Internals) -> None:
     """Maintenance begins again with the next batch; it deletes what nobody needs any more."""
     for last in range(60, 72, 3):

@@ -99,6 +99,7 @@ def check(home: Path, *names: str) -> None:
             assert plain in case["error"], case
 
 
+@pytest.mark.slow
 def test_what_is_not_read_and_gone(tmp_path: Path) -> None:
     check(tmp_path, *QUICK)
 

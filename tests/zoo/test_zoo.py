@@ -11,7 +11,6 @@ from . import header, ways
 SPREAD = {
     ("any_termination_reset", "kills"),
     ("guide_outer_join", "drain"),
-    ("leaving_files", "runtime"),
 }
 RUNS = [(name, way) for name in header.names() for way in header.load(name).ways]
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import gate
+
 from .programs import END, run_script
 
 # What the main thread does when its job stops.
@@ -106,9 +108,7 @@ THREADS = {
 QUICK = ("joins it", "waits at a queue", "is an event loop")
 
 
-@pytest.mark.parametrize(
-    "wait", [pytest.param(w, marks=() if w in QUICK else pytest.mark.slow) for w in THREADS]
-)
+@pytest.mark.parametrize("wait", gate.slow_but(QUICK, THREADS))
 def test_the_main_thread_is_told_before_the_wait_of_a_thread_ends(tmp_path: Path, wait: str) -> None:
     """It would take the input for read, and archive it. The request has no limit that could tell it."""
     text = f"""
@@ -189,7 +189,7 @@ NEVER = {
 }
 
 
-@pytest.mark.parametrize("what", NEVER)
+@pytest.mark.parametrize("what", gate.slow_but(("holds the locks of the log", "cleans up for ever"), NEVER))
 def test_no_process_outlives_its_limit(tmp_path: Path, what: str) -> None:
     code, out, log = run_script(tmp_path, NEVER[what], timeout=3)
     assert (code, script_says(out)) == (0, ["printed"]), log
