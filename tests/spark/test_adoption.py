@@ -154,6 +154,7 @@ def test_a_query_whose_script_sets_its_location_goes_on_there(
 
 
 @pytest.mark.any_spark
+@pytest.mark.slow
 def test_row8_what_cannot_be_taken_over_is_refused_by_name(feed: Feed, tmp_path: Path) -> None:
     feed.add(1)
     bare = tmp_path / "bare"

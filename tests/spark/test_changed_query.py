@@ -103,7 +103,10 @@ def digest(directory: CheckpointDir) -> dict[str, str]:
     ("query", "words"),
     [
         (operator_before, "dedupe"),
-        pytest.param(without_state, "not found|OpStateMetadata|operator", marks=pytest.mark.default_spark),
+        pytest.param(
+            *(without_state, "not found|OpStateMetadata|operator"),
+            marks=[pytest.mark.default_spark, pytest.mark.slow],
+        ),
         pytest.param(another_operator, "dedupeWithinWatermark", marks=pytest.mark.default_spark),
         (another_key, "key: .* is (new|gone)"),
         pytest.param(another_value, "value: .* is (new|gone)", marks=pytest.mark.default_spark),
@@ -169,7 +172,9 @@ def test_state_where_there_was_none(
 @pytest.mark.parametrize(
     "query",
     [
-        q if q in (window, left_join) else pytest.param(q, marks=pytest.mark.default_spark)
+        q
+        if q in (window, left_join)
+        else pytest.param(q, marks=[pytest.mark.default_spark, pytest.mark.slow])
         for q in (*QUERIES, with_itself)
     ],
 )

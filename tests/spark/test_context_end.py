@@ -35,6 +35,7 @@ finally:
 
 
 @pytest.mark.default_spark
+@pytest.mark.slow
 def test_an_event_log_and_a_listener_of_the_script_hear_of_the_end(tmp_path: Path) -> None:
     """The JVM is killed when the driver's process ends, as the end of a container does it."""
     script, logs = Script(tmp_path, APP), tmp_path / "events"

@@ -24,6 +24,7 @@ from streamjob.runtime.spark.max_watermark.batch import (
 )
 from streamjob.runtime.spark.session_conf import Settings
 from streamjob.storage.hadoop import HadoopFiles
+from tests import gate
 
 from .apps.states import Source, deduplicated, left_join, session, window
 from .feeds import Feed, rows
@@ -84,7 +85,11 @@ EACH_SPARK = (window, left_join, chained)
 
 
 @pytest.mark.parametrize(
-    "query", [q if q in EACH_SPARK else pytest.param(q, marks=pytest.mark.default_spark) for q in QUERIES]
+    "query",
+    [
+        q if q in EACH_SPARK else pytest.param(q, marks=[pytest.mark.default_spark, pytest.mark.slow])
+        for q in QUERIES
+    ],
 )
 def test_row2_the_output_is_that_of_the_batch_query(
     spark: SparkSession,
@@ -116,6 +121,7 @@ def test_row2_the_output_is_that_of_the_batch_query(
 
 
 @pytest.mark.usefixtures("rocksdb")
+@pytest.mark.slow
 def test_with_rocksdb(spark: SparkSession, files: HadoopFiles, internals: Internals, tmp_path: Path) -> None:
     job = Job(spark, files, tmp_path, window)
     job.run()
@@ -129,7 +135,7 @@ def each_key_once(source: Source) -> DataFrame:
 
 
 @pytest.mark.usefixtures("rocksdb")
-@pytest.mark.parametrize("query", [window, each_key_once])
+@pytest.mark.parametrize("query", gate.slow_but([window], [window, each_key_once]))
 def test_what_is_left_is_told_without_counting_it(
     spark: SparkSession,
     files: HadoopFiles,
@@ -158,7 +164,7 @@ def test_what_is_left_is_told_without_counting_it(
     assert set(numbers_of_keys(Path(job.directory.uri.removeprefix("file:")), drained.batch + 1)) == {-1}
 
 
-@pytest.mark.parametrize("query", [chained, left_join, session])
+@pytest.mark.parametrize("query", gate.slow_but([chained], [chained, left_join, session]))
 def test_what_does_not_follow_is_counted(
     spark: SparkSession,
     files: HadoopFiles,

@@ -83,7 +83,7 @@ def lacks(*_: object) -> bool:
 
 
 @pytest.mark.usefixtures("store")
-@pytest.mark.parametrize("query", gate.slow_but((left_join, chained), QUERIES))
+@pytest.mark.parametrize("query", gate.slow_but([left_join], QUERIES))
 def test_it_leaves_what_a_restart_leaves(
     spark: SparkSession,
     files: HadoopFiles,
@@ -121,7 +121,7 @@ def test_it_leaves_what_a_restart_leaves(
 
 
 @pytest.mark.usefixtures("store")
-@pytest.mark.parametrize("query", [window, chained])
+@pytest.mark.parametrize("query", gate.slow_but([chained], [window, chained]))
 def test_a_busy_query_ends_its_batch_and_reads_no_more(
     spark: SparkSession,
     files: HadoopFiles,
@@ -228,7 +228,7 @@ def test_others_are_restarted(
 
 
 @pytest.mark.default_spark
-@pytest.mark.parametrize("written", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("written", gate.slow_but([True], [False, True]), ids=["before", "after"])
 def test_what_is_not_as_expected_ends_in_a_restart(
     spark: SparkSession,
     files: HadoopFiles,
@@ -251,7 +251,7 @@ def test_what_is_not_as_expected_ends_in_a_restart(
 
 
 @pytest.mark.default_spark
-@pytest.mark.parametrize("member", ["polls", "close_sources"])
+@pytest.mark.parametrize("member", gate.slow_but(["close_sources"], ["polls", "close_sources"]))
 def test_a_query_that_cannot_come_to_rest_runs_on(
     spark: SparkSession,
     files: HadoopFiles,

@@ -24,6 +24,7 @@ from streamjob.runtime.spark.max_watermark import batch as max_watermark
 from streamjob.runtime.spark.max_watermark.batch import DrainResult, endless, fire_timers, write_max_watermark
 from streamjob.runtime.spark.max_watermark.undrain import reopen
 from streamjob.storage.hadoop import HadoopFiles
+from tests import gate
 
 from .apps.states import Source
 from .feeds import at, rows
@@ -209,7 +210,7 @@ def unique_window(source: Source) -> DataFrame:
     return unique.groupBy(F.window("t", "15 minutes"), "k").agg(F.count("*"), F.sum("v"))
 
 
-@pytest.mark.parametrize("query", [window_window, join_window, unique_window])
+@pytest.mark.parametrize("query", gate.slow_but([join_window], [window_window, join_window, unique_window]))
 def test_r7_one_batch_is_enough_for_a_chain_without_timers(
     spark: SparkSession,
     files: HadoopFiles,

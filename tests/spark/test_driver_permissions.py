@@ -78,6 +78,7 @@ def test_a_driver_asks_for_what_its_role_has_and_for_nothing_else(tmp_path: Path
     asks_for_exactly(role(), {}, tmp_path)
 
 
+@pytest.mark.slow
 def test_claims_on_demand_need_one_permission_more(tmp_path: Path) -> None:
     """Each belongs to its executor."""
     pods = asks_for_exactly(role("driver.claimsOnDemand=true"), ON_DEMAND, tmp_path)

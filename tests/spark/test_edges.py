@@ -120,16 +120,8 @@ BATCH_WRITES = {
 }
 
 
-IN_THE_GATE = ("a folder for each batch",)
-
-
-@pytest.mark.parametrize(
-    ("write", "reader"),
-    [
-        pytest.param(*case, id=name, marks=[] if name in IN_THE_GATE else [pytest.mark.slow])
-        for name, case in BATCH_WRITES.items()
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("write", "reader"), BATCH_WRITES.values(), ids=BATCH_WRITES)
 def test_row4_a_drain_reads_what_a_batch_function_wrote(
     spark: SparkSession, tmp_path: Path, write: str, reader: str
 ) -> None:

@@ -244,6 +244,7 @@ spark.streams.awaitAnyTermination()
 
 
 @pytest.mark.skipif(not formats(), reason="no format exists for this Spark")
+@pytest.mark.slow
 def test_row4_tables_that_a_drain_has_filled_are_read_to_their_end(
     spark: SparkSession, tmp_path: Path
 ) -> None:

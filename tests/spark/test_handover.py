@@ -70,6 +70,7 @@ def prepared(driver: LocalDriver) -> LocalDriver:
     return driver
 
 
+@pytest.mark.slow
 def test_it_writes_nothing_before_the_gate_and_goes_on_behind_it(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:

@@ -63,6 +63,7 @@ def remove_newest(log: Path) -> None:
     ],
 )
 @pytest.mark.default_spark
+@pytest.mark.slow
 def test_a_sink_s_log_that_was_lost_is_found_before_the_first_batch(
     spark: SparkSession, tmp_path: Path, loss: Callable[[Path], None], reason: str
 ) -> None:

@@ -27,7 +27,7 @@ from .feeds import Feed, eventually, rows
 
 pytestmark = pytest.mark.timeout(1200)
 SEED = int(os.environ.get("STREAMJOB_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
-STOPS = int(os.environ.get("STREAMJOB_STOPS", "5"))  # of each trigger with each sink
+STOPS = int(os.environ.get("STREAMJOB_STOPS", "2"))  # of each trigger with each sink
 AT_ONCE = 4  # queries, so that they disturb each other
 TRIGGERS: tuple[dict[str, object], ...] = (
     {"processingTime": "0 seconds"},

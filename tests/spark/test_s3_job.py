@@ -27,9 +27,8 @@ def settings(s3: S3) -> dict[str, str]:
     return {"spark.jars": CONNECTOR, **{f"spark.hadoop.{k}": v for k, v in s3.settings().items()}}
 
 
-@pytest.mark.parametrize(
-    "manager", [pytest.param(RENAME, marks=[pytest.mark.any_spark, pytest.mark.slow]), ABORTABLE]
-)
+@pytest.mark.parametrize("manager", [pytest.param(RENAME, marks=pytest.mark.any_spark), ABORTABLE])
+@pytest.mark.slow
 def test_stop_resume_drain_and_restore_equal_the_batch(
     spark: SparkSession, files: HadoopFiles, s3: S3, bucket: Storage, feed: Feed, tmp_path: Path, manager: str
 ) -> None:

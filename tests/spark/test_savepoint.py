@@ -32,6 +32,7 @@ from streamjob.runtime.spark.checkpoint_dir import CheckpointDir, NotAtBoundary
 from streamjob.runtime.spark.internals import Internals
 from streamjob.runtime.spark.max_watermark.batch import run_max_watermark_batch, write_max_watermark
 from streamjob.storage.hadoop import HadoopFiles
+from tests import gate
 from tests.runtime.disks import Storage
 
 from .feeds import Feed, rows
@@ -217,7 +218,7 @@ def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 
 
-@pytest.mark.parametrize("damage", [flip_a_bit, truncate, Path.unlink])
+@pytest.mark.parametrize("damage", gate.slow_but([flip_a_bit], [flip_a_bit, truncate, Path.unlink]))
 def test_every_broken_file_is_named(job: Job, files: HadoopFiles, damage: object) -> None:
     job.save()
     for path in [job.saved("offsets/*"), job.saved("state/0/0/*.delta")]:
@@ -244,7 +245,10 @@ def test_without_a_manifest_there_is_no_savepoint(job: Job, files: HadoopFiles) 
     assert verify_savepoint(files, job.target) == []
 
 
-@pytest.mark.parametrize("path", ["../../x", "/etc/passwd", "file:///etc/passwd", "a/../b", "a\0b", ""])
+PATHS = ("../../x", "/etc/passwd", "file:///etc/passwd", "a/../b", "a\0b", "")
+
+
+@pytest.mark.parametrize("path", gate.slow_but(PATHS[:1], PATHS))
 def test_a_manifest_that_points_elsewhere_is_refused(job: Job, files: HadoopFiles, path: str) -> None:
     job.save()
     place = job.root / "stop-1" / manifests.NAME

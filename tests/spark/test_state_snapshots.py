@@ -168,6 +168,7 @@ def test_a_failure_is_told_and_costs_nothing_else(
 
 @pytest.mark.default_spark
 @pytest.mark.usefixtures("rocksdb")
+@pytest.mark.slow
 def test_maintenance_that_runs_is_waited_for(
     spark: SparkSession,
     files: HadoopFiles,

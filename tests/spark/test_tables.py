@@ -18,6 +18,7 @@ from dev.tables import formats
 from streamjob.protocol.messages.commands import Mode
 from streamjob.protocol.messages.driver_config import Restore
 from streamjob.runtime.savepoints.layout import read_manifest
+from tests import gate
 from tests.runtime.localfiles import LocalFiles
 
 from .feeds import eventually
@@ -35,7 +36,7 @@ ROLLBACK = {
 }
 
 
-@pytest.fixture(params=formats())
+@pytest.fixture(params=gate.slow_but(formats()[-1:], formats()))
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lake]:
     made = Lake(tmp_path, request.param)
     yield made

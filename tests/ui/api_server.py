@@ -300,7 +300,7 @@ def _discovery(path: str) -> Obj | None:
 def api_server(folder: Path) -> Iterator[tuple[ApiServer, Path]]:
     """An API server, and a kubeconfig for it."""
     server = ApiServer()
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     config = {
         "apiVersion": "v1",
         "kind": "Config",

@@ -66,9 +66,8 @@ def serving(local: Path | None = None, clock: Callable[[], float] = time.time) -
     of_jobs, of_details = sources(Options(local=local), all_namespaces=True)
     jobs = Jobs(of_jobs, clock)
     server = PageServer(0, jobs, of_details)
-    threads = [threading.Thread(target=run, daemon=True) for run in (jobs.run, server.serve_forever)]
-    for thread in threads:
-        thread.start()
+    for run in (jobs.run, lambda: server.serve_forever(0.02)):
+        threading.Thread(target=run, daemon=True).start()
     try:
         yield Site(server, jobs)
     finally:

@@ -41,9 +41,9 @@ class NoCalls(ClusterDetails):
 def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[PageServer]:
     monkeypatch.setattr(server, "page_files", lambda: {"/": ("text/html; charset=utf-8", b"<!doctype html>")})
     jobs = Jobs(ClusterJobs(Options().kubectl, all_namespaces=False))
-    jobs.put(json.loads(json.dumps(JOB)))
+    jobs.replace([json.loads(json.dumps(JOB))])
     found = PageServer(0, jobs, NoCalls())
-    threading.Thread(target=found.serve_forever, daemon=True).start()
+    threading.Thread(target=found.serve_forever, args=(0.02,), daemon=True).start()
     yield found
     found.shutdown()
     found.server_close()

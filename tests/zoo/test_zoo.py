@@ -10,7 +10,6 @@ from . import header, ways
 
 SPREAD = {
     ("any_termination_reset", "kills"),
-    ("guide_outer_join", "drain"),
 }
 RUNS = [(name, way) for name in header.names() for way in header.load(name).ways]
 

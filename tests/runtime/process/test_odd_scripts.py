@@ -14,6 +14,7 @@ from textwrap import dedent
 import pytest
 
 import streamjob
+from tests import gate
 
 SCRIPTS = {
     "a child that is terminated": """
@@ -108,7 +109,7 @@ def run(*command: str, home: Path, **variables: str) -> tuple[int, list[str], st
     return done.returncode, theirs.splitlines(), done.stderr
 
 
-@pytest.mark.parametrize("what", SCRIPTS)
+@pytest.mark.parametrize("what", gate.slow_but(("a child that leaves", "a stream that is closed"), SCRIPTS))
 def test_as_under_plain_python(what: str, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(dedent(SCRIPTS[what]))
     plain = run("app.py", home=tmp_path)
@@ -137,7 +138,7 @@ sys.exit(2)
 
 
 @pytest.mark.parametrize("python", [(), ("-P",)])
-@pytest.mark.parametrize("own", [".", "elsewhere"])
+@pytest.mark.parametrize("own", gate.slow_but(["elsewhere"], [".", "elsewhere"]))
 def test_modules_are_looked_up_where_python_looks_them_up(
     tmp_path: Path, python: tuple[str, ...], own: str
 ) -> None:

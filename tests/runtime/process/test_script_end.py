@@ -71,7 +71,7 @@ def script_says(out: str) -> list[str]:
     return [line for line in out.splitlines() if not line.startswith("listener: ")]
 
 
-@pytest.mark.parametrize("where", WAITS)
+@pytest.mark.parametrize("where", gate.slow_but(("an event loop", "works in a library"), WAITS))
 def test_a_script_is_left_wherever_it_is_and_its_finally_runs(tmp_path: Path, where: str) -> None:
     """It has started no query, so it is told at once, and has the grace period to clean up."""
     code, out, log = run_script(tmp_path, WAITS[where], by=signal.SIGTERM)
@@ -189,7 +189,7 @@ NEVER = {
 }
 
 
-@pytest.mark.parametrize("what", gate.slow_but(("holds the locks of the log", "cleans up for ever"), NEVER))
+@pytest.mark.parametrize("what", gate.slow_but(("holds the locks of the log",), NEVER))
 def test_no_process_outlives_its_limit(tmp_path: Path, what: str) -> None:
     code, out, log = run_script(tmp_path, NEVER[what], timeout=3)
     assert (code, script_says(out)) == (0, ["printed"]), log
@@ -224,7 +224,7 @@ def test_a_drain_lets_the_script_work_and_tells_it_before_its_time_is_over(tmp_p
     assert (code, script_says(out), END in log) == (0, ["has had its time: True"], False), log
 
 
-@pytest.mark.parametrize("mode", ["Stop", "Drain"])
+@pytest.mark.parametrize("mode", gate.slow_but(["Stop"], ["Stop", "Drain"]))
 def test_listeners_hear_of_the_end_behind_the_script(tmp_path: Path, mode: str) -> None:
     """Then the savepoint is complete, and a listener may end the process."""
     text = """
@@ -261,6 +261,7 @@ def test_a_script_that_waits_for_its_listener_in_a_drain_gets_it(tmp_path: Path)
     assert (code, out.splitlines()) == (0, ["listener: terminated", "archived", "finally"]), log
 
 
+@pytest.mark.slow
 def test_a_script_that_waits_for_its_listener_in_a_stop_is_told_first(tmp_path: Path) -> None:
     """It would take the input for read."""
     code, out, log = run_script(tmp_path, WAITS_FOR_ITS_LISTENER, timeout=6)

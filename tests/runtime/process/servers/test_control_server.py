@@ -104,7 +104,7 @@ def board() -> StatusBoard:
 @pytest.fixture
 def client(credentials: Credentials, board: StatusBoard, recorder: Recorder) -> Iterator[Client]:
     endpoint = ControlServer(("127.0.0.1", 0), credentials, 3, board, recorder)
-    endpoint.start()
+    threading.Thread(target=endpoint.serve_forever, args=(0.02,), daemon=True).start()  # ends as soon
     yield Client(endpoint.server_address[1], credentials)
     endpoint.shutdown()
     endpoint.server_close()
