@@ -17,7 +17,7 @@ from dev.cluster.layout import REPOSITORY, Layout
 from dev.demo.console import Console
 from dev.demo.kubectl import LATER, LIMIT, Kubectl, Object
 from dev.demo.programs import stream
-from dev.demo.waiting import PATIENCE, Failure
+from dev.demo.waiting import PATIENCE, Failure, until
 from dev.images import build, sparks
 
 CHART = REPOSITORY / "charts" / "streamjob"
@@ -171,8 +171,15 @@ def define(site: Site) -> bool:
     if missing:
         text = (CHART / "crds" / "streamjobs.yaml").read_text()
         site.kubectl.run("apply", "--server-side", "-f", "-", stdin=text)
-    site.kubectl.run("wait", "--for=condition=Established", f"crd/{DEFINITION}", LIMIT, timeout=LATER)
+    # `kubectl wait` fails on a definition that has no conditions yet.
+    until(lambda: _established(site), f"{DEFINITION} is established", LATER)
     return missing
+
+
+def _established(site: Site) -> bool:
+    found = site.kubectl.get("crd", DEFINITION) or {}
+    conditions = found.get("status", {}).get("conditions") or ()
+    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
 
 def undefine(site: Site) -> None:

@@ -215,6 +215,7 @@ def test_a_local_job_is_looked_at_and_stopped(page: Page, site: Site, process: P
     page.goto(site.address)
     page.get_by_role("link", name="orders", exact=True).click()
     page.get_by_text("The job runs on this machine, without Kubernetes.").wait_for()
+    page.get_by_role("tab", name="Events").wait_for(state="hidden")  # with the answer that it has none
     tabs = page.get_by_role("tab").all_inner_texts()
     assert tabs == ["Overview", "Diagnosis", "Timeline", "Checkpoints", "Configuration"]
     page.get_by_label("Graph of the stages").get_by_text("batch 7").wait_for()
@@ -252,6 +253,7 @@ def test_accessibility_without_kubernetes(page: Page, site: Site, process: Proce
     page.goto(site.address)
     page.get_by_role("link", name="orders", exact=True).click()
     page.get_by_text("without Kubernetes").wait_for()
+    page.get_by_role("tab", name="Events").wait_for(state="hidden")  # with the answer that it has none
     found = {}
     for tab in page.get_by_role("tab").all():
         tab.click()
