@@ -14,7 +14,8 @@ import pytest
 
 from dev.docs import click_commands
 from streamjob.cli import __main__ as command_line
-from streamjob.cli import completion, table
+from streamjob.cli import table
+from streamjob.cli.__main__ import complete
 from streamjob.cli.commands import convert
 from streamjob.cli.errors import ExitCode
 from streamjob.cli.group import main as group
@@ -159,14 +160,14 @@ def test_a_job_is_completed_by_its_name(monkeypatch: pytest.MonkeyPatch, capsys:
         (["savepoint", "ver"], ["verify\tCompare every file of a savepoint with its hash"]),
     ):
         monkeypatch.setattr(sys, "argv", ["kubectl_complete-streamjob", *typed])
-        assert completion.for_kubectl() == 0
+        assert complete() == 0
         assert capsys.readouterr().out.splitlines() == [*shown, ":4"]
 
 
 def test_without_a_cluster_nothing_is_completed(monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
     monkeypatch.setenv("KUBECTL", "false")
     monkeypatch.setattr(sys, "argv", ["kubectl_complete-streamjob", "stop", ""])
-    assert completion.for_kubectl() == 0
+    assert complete() == 0
     assert capsys.readouterr().out == ":4\n"
 
 

@@ -12,8 +12,8 @@ from streamjob.cli.__main__ import main
 from streamjob.cli.access.facts import read_facts
 from streamjob.cli.errors import ExitCode
 from streamjob.cli.options import Options
+from streamjob.cli.printing.times import moment
 from streamjob.cli.views.job import job
-from streamjob.cli.views.times import moment
 
 from .recorded import situations
 from .test_diagnosis import deployed

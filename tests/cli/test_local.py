@@ -13,8 +13,8 @@ import pytest
 from streamjob.cli.__main__ import main
 from streamjob.cli.errors import ExitCode
 from streamjob.cli.local import folder
+from streamjob.cli.printing.times import moment
 from streamjob.cli.views.job import job
-from streamjob.cli.views.times import moment
 from streamjob.protocol.formats import codec
 from streamjob.protocol.formats import index as indices
 from streamjob.protocol.lifecycle import Scenario

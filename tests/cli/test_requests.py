@@ -13,7 +13,7 @@ from streamjob.cli.commands import endings
 from streamjob.cli.errors import ExitCode
 from streamjob.cli.kubectl import Conflict
 from streamjob.cli.options import Options
-from streamjob.cli.views import times
+from streamjob.cli.printing import times
 from streamjob.cli.views.ending import GOALS
 
 from ..ui.api_server import ApiServer

@@ -24,7 +24,7 @@ import pytest
 from dev.cluster.layout import Layout
 from streamjob.api import Phase
 from streamjob.cli.errors import ExitCode
-from streamjob.cli.views.times import moment, written
+from streamjob.cli.printing.times import moment, written
 from streamjob.controller.objects import names
 from streamjob.controller.reports import events as reports
 from streamjob.controller.rules.observed import Observed

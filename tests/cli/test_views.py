@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from streamjob.cli.printing import times
 from streamjob.cli.printing.live import Live
 from streamjob.cli.printing.text import BAD, BUSY, WARN, Node, Span, plain
-from streamjob.cli.views import times
 from streamjob.cli.views.checkpoints import index
 from streamjob.cli.views.job import job
 from streamjob.cli.views.tree import table, tree

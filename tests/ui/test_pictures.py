@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamjob.cli.views import times
+from streamjob.cli.printing import times
 
 from ..browser import difference, picture
 from . import recorded

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from .table import usage
 
+NO_FILES = ":4"  # cobra's ShellCompDirectiveNoFileComp
 INSTALL = (
     "streamjob: {command} needs the packages of the extra `{extra}`: "
     "pipx install './streamjob-VERSION-py3-none-any.whl[{extra}]'"
@@ -64,10 +65,20 @@ def _main(arguments: Sequence[str] | None) -> int:
 
 
 def complete() -> int:
-    """Run `kubectl_complete-streamjob`, which kubectl calls for what comes next in the shell."""
-    from . import completion  # noqa: PLC0415
+    """Run `kubectl_complete-streamjob WORD…`, which kubectl calls for what comes next in the shell.
 
-    return completion.for_kubectl()
+    The last word is the one to complete, perhaps empty. The answer is as kubectl's own completion gives it.
+    """
+    from click.shell_completion import ShellComplete  # noqa: PLC0415
+
+    from .group import main  # noqa: PLC0415
+
+    *words, incomplete = sys.argv[1:] or [""]
+    found = ShellComplete(main, {}, "kubectl streamjob", "_UNUSED").get_completions(words, incomplete)
+    for item in found:
+        print(f"{item.value}\t{item.help}" if item.help else item.value)
+    print(NO_FILES)
+    return 0
 
 
 def program() -> str:

@@ -10,9 +10,8 @@ from datetime import datetime
 from .errors import ExitCode
 from .kubectl import JOBS, Event, KubectlError
 from .options import Options
-from .printing import screen
+from .printing import screen, times
 from .printing.live import Live, without_times
-from .views import times
 from .views.job import Job, job
 from .views.progress import Outcome, Progress, picture, sentence, time_left
 

@@ -88,15 +88,27 @@ def job_name(*, required: bool = True) -> Decorator:
         "name",
         metavar="NAME" if required else "[NAME]",
         required=False,
-        shell_complete=_jobs,
+        shell_complete=_complete_jobs,
         callback=_required if required else None,
     )
 
 
-def _jobs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from . import completion  # noqa: PLC0415  for the shell only
+def _complete_jobs(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    from .completion import jobs  # noqa: PLC0415  for the shell only
 
-    return completion.jobs(context, parameter, incomplete)
+    return jobs(context.find_root().ensure_object(Options).kubectl, incomplete)
+
+
+def complete_savepoints(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Those of the job that is named before."""
+    from .completion import savepoints  # noqa: PLC0415  for the shell only
+
+    kubectl = context.find_root().ensure_object(Options).kubectl
+    return savepoints(kubectl, context.params.get("name"), incomplete)
 
 
 def _required(context: click.Context, parameter: click.Parameter, value: str | None) -> str:

@@ -10,10 +10,10 @@ from ..diagnosis.facts import Facts, Log
 from ..kubectl import Kubectl, Objects
 from ..kubectl_errors import KubectlError
 from ..options import Options
+from ..printing import times
 from ..views import controllers as controller_views
 from ..views import events as event_views
 from ..views import pods as pod_views
-from ..views import times
 from ..views.job import Job
 from .cluster import events, pods, unless_refused
 from .job import read_index

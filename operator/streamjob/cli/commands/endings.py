@@ -13,13 +13,12 @@ from ..access.job import read_job
 from ..errors import ExitCode
 from ..following import follow
 from ..kubectl import JOBS
-from ..printing import screen
+from ..printing import screen, times
 from ..printing.asking import confirm
-from ..views import times
+from ..printing.times import moment, now, until
 from ..views.ending import GOALS, Goal, look
 from ..views.job import Job, once_more
 from ..views.progress import Outcome
-from ..views.times import moment, now, until
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # older clicks have no argument
@@ -125,7 +124,7 @@ def request(
     if chosen.local:
         from ..local.end import end  # noqa: PLC0415
 
-        return end(chosen, goal, wait=wait, timeout=timeout, yes=yes)
+        return end(chosen.local, goal, wait=wait, timeout=timeout, yes=yes)
     before = read_job(chosen, name)
     at_first = look(goal, before, now())
     if before.wanted == goal.wanted and at_first.outcome is Outcome.REACHED:

@@ -11,8 +11,7 @@ from ..access import cluster
 from ..access.job import read_index, read_job
 from ..errors import CommandError, ExitCode
 from ..kubectl import Kubectl
-from ..printing import screen
-from ..views import times
+from ..printing import screen, times
 from ..views.events import Event
 from ..views.events import events as view_events
 from ..views.events import table as events_table

@@ -6,17 +6,16 @@ from functools import partial
 
 import click
 
-from .. import completion, options
+from .. import options
 from ..access.changes import change, refuse
 from ..access.job import read_index, read_job
 from ..errors import CommandError, ExitCode
 from ..following import follow
 from ..group import Group
 from ..kubectl import JOBS, Obj
-from ..printing import screen
+from ..printing import screen, times
 from ..printing.asking import confirm
 from ..table import Entry
-from ..views import times
 from ..views.job import Job, job, once_more
 from ..views.savepoint import document, folder, location, look, table
 from .endings import waiting
@@ -127,7 +126,7 @@ def savepoint_list(chosen: options.Options, name: str, deleted: bool, storage: b
 
 
 _SAVEPOINT = click.argument(
-    "which", metavar="[SAVEPOINT]", default="latest", shell_complete=completion.savepoints
+    "which", metavar="[SAVEPOINT]", default="latest", shell_complete=options.complete_savepoints
 )
 
 
@@ -176,7 +175,7 @@ def savepoint_verify(chosen: options.Options, name: str, which: str) -> int:
     """,
 )
 @options.job_name()
-@click.argument("which", metavar="SAVEPOINT", shell_complete=completion.savepoints)
+@click.argument("which", metavar="SAVEPOINT", shell_complete=options.complete_savepoints)
 @click.argument("target", metavar="TARGET")
 @click.pass_obj
 def savepoint_export(chosen: options.Options, name: str, which: str, target: str) -> int:
@@ -195,7 +194,7 @@ def savepoint_export(chosen: options.Options, name: str, which: str, target: str
     """,
 )
 @options.job_name()
-@click.argument("which", metavar="SAVEPOINT", shell_complete=completion.savepoints)
+@click.argument("which", metavar="SAVEPOINT", shell_complete=options.complete_savepoints)
 @click.option("-y", "--yes", is_flag=True, help="do not ask")
 @click.pass_obj
 def savepoint_delete(chosen: options.Options, name: str, which: str, yes: bool) -> int:

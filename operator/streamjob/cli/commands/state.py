@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from .. import completion, options
+from .. import options
 from ..access.job import read_index, read_job
 from ..errors import CommandError
 from ..group import Group
@@ -43,7 +43,7 @@ def _common(function: object) -> object:
         click.option("--task", type=int, metavar="N", default=0, help="shard of the stage"),
         click.option("--stage", metavar="NAME", help="the query; needed if several have state"),
         click.argument(
-            "which", metavar="[SAVEPOINT]", default="latest", shell_complete=completion.savepoints
+            "which", metavar="[SAVEPOINT]", default="latest", shell_complete=options.complete_savepoints
         ),
     ):
         function = option(function)  # type: ignore[type-var]

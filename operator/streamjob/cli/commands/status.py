@@ -8,8 +8,7 @@ import click
 
 from .. import options
 from ..kubectl import JOBS
-from ..printing import screen
-from ..views import times
+from ..printing import screen, times
 from ..views.job import Job, job
 from ..views.tree import table
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from .. import options
 from ..access.job import read_index, read_job
 from ..kubectl import JOBS, Event
-from ..printing import screen
+from ..printing import screen, times
 from ..printing.live import Live
 from ..printing.text import Node, Table
-from ..views import times
 from ..views.checkpoints import index
 from ..views.job import Job, job
 from ..views.tree import table, tree

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..printing.times import span
 from ..views.controllers import SELECTOR, Controller
 from ..views.progress import Mover
-from ..views.times import span
 from .facts import Evidence, Facts, Finding, Severity
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..printing.times import amount, moment, seconds, size, span
 from ..views.job import Stage
 from ..views.progress import Mover
-from ..views.times import amount, moment, seconds, size, span
 from .facts import Evidence, Facts, Finding, Severity
 
 LATE = 600.0  # seconds of lag, as the alert StreamJobBehind has it

@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from ..printing.times import ago
 from ..views.job import Job
 from ..views.pods import of_claims
 from ..views.progress import Mover
-from ..views.times import ago
 from . import knowledge
 from .facts import Evidence, Facts, Finding, Severity
 

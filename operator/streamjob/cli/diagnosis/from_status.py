@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+from ..printing.times import ago, moment, span, until
 from ..views.job import Condition, Job, said_of
 from ..views.progress import Mover
-from ..views.times import ago, moment, span, until
 from . import from_controllers, knowledge
 from .facts import Evidence, Facts, Finding, Severity
 

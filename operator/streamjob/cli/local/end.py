@@ -6,15 +6,14 @@ import os
 import signal
 import time
 from contextlib import suppress
+from pathlib import Path
 
-from ..access.job import read_folder
 from ..errors import CommandError, ExitCode
-from ..options import Options
 from ..printing import screen
 from ..printing.asking import confirm
 from ..views.checkpoints import parsed
 from ..views.ending import Goal
-from .folder import Folder
+from .folder import Folder, read_folder
 
 LOOK_EVERY = 0.2  # seconds
 
@@ -31,20 +30,20 @@ class OnlyAtStart(CommandError):
     reason = "OnlyAtStart"
 
 
-def end(chosen: Options, goal: Goal, *, wait: bool, timeout: float | None, yes: bool) -> int:
+def end(path: Path, goal: Goal, *, wait: bool, timeout: float | None, yes: bool) -> int:
     """Ask the process for it.
 
     :returns: the exit code.
     :raises NotRunning: there is none.
     :raises OnlyAtStart: this cannot be asked of a process that runs.
     """
-    folder = read_folder(chosen)
+    folder = read_folder(path)
     process = _process(folder, goal.verb)
     if goal.final and not confirm(f"{goal.verb} process {process}", goal.final, yes=yes):
         return ExitCode.PROBLEM
-    ask(read_folder(chosen), goal.verb)
+    ask(read_folder(path), goal.verb)
     screen.note(f"Process {process} was asked to {goal.verb}")
-    return _watch(chosen, timeout) if wait else ExitCode.DONE
+    return _watch(path, timeout) if wait else ExitCode.DONE
 
 
 def ask(folder: Folder, verb: str) -> None:
@@ -89,12 +88,12 @@ def _process(folder: Folder, verb: str) -> int:
     return folder.process
 
 
-def _watch(chosen: Options, timeout: float | None) -> int:
+def _watch(path: Path, timeout: float | None) -> int:
     ends = None if timeout is None else time.monotonic() + timeout
     said = ""
     try:
         while True:
-            folder = read_folder(chosen)
+            folder = read_folder(path)
             if folder.process is None:
                 screen.put([_outcome(folder)])
                 return ExitCode.DONE

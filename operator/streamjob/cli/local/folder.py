@@ -10,8 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from ...protocol.messages.driver_status import JVM_NOT_RESPONDING
+from ..errors import CommandError
+from ..printing.times import written
 from ..views.checkpoints import Index, parsed
-from ..views.times import written
+
+
+class NoSuchFolder(CommandError):
+    """The folder holds no job."""
+
+    reason = "NoJobHere"
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,21 @@ def read(folder: Path) -> Folder | None:
         _time(folder / "lock"),
         max(filter(None, (_time(folder / "status.json"), _time(index))), default=None),
     )
+
+
+def read_folder(folder: Path) -> Folder:
+    """The folder of a job.
+
+    :raises NoSuchFolder: it holds none.
+    """
+    found = read(folder)
+    if found is None:
+        raise NoSuchFolder(
+            f"{folder} holds no job",
+            remedy="Name the folder that `python -m streamjob.runtime --local` prints when it starts, by "
+            "default .streamjob/SCRIPT",
+        )
+    return found
 
 
 def _json(file: Path) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
-from ..views.times import written
 from .text import Line, Node, Table, plain
+from .times import written
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -20,7 +20,8 @@ from ..access.facts import read_facts
 from ..diagnosis.diagnose import diagnose
 from ..kubectl import JOBS, Access, Kubectl, Watch
 from ..options import Options
-from ..views import checkpoints, events, job, pods, savepoint, times
+from ..printing import times
+from ..views import checkpoints, events, job, pods, savepoint
 from ..views.timeline import timeline
 from . import plain
 from .requests import Request, patch

@@ -9,12 +9,12 @@ from typing import Any
 
 from .. import tools
 from ..access.facts import read_facts
-from ..access.job import read_folder
 from ..diagnosis.diagnose import diagnose
 from ..local import folder as local
 from ..local.end import ask, not_possible
 from ..options import Options
-from ..views import checkpoints, job, times
+from ..printing import times
+from ..views import checkpoints, job
 from ..views.timeline import timeline
 from . import plain
 from .requests import Request
@@ -68,7 +68,7 @@ class LocalDetails:
         self._chosen = chosen
 
     def read(self, found: Obj) -> Obj:
-        folder = read_folder(self._options(found))
+        folder = local.read_folder(_path(found))
         index = checkpoints.parsed(folder.index) if folder.index else checkpoints.Index()
         return {
             "index": plain.index(folder.index),
@@ -99,7 +99,7 @@ class LocalDetails:
         :raises NotRunning: there is none.
         """
         path = _path(found)
-        ask(read_folder(self._options(found)), wanted.value)
+        ask(local.read_folder(_path(found)), wanted.value)
         return resource(path) or found
 
     def _options(self, found: Obj) -> Options:

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from ...protocol.formats.savepoint_cause import cause
+from ..printing.times import moment
 from .job import Obj
-from .times import moment
 
 KEY = "index.json"
 

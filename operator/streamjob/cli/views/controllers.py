@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from .times import moment
+from ..printing.times import moment
 
 Obj = Mapping[str, Any]
 SELECTOR = "app.kubernetes.io/name=streamjob"

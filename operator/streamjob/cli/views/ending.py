@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from ..printing.times import moment
 from .job import ENDS, STEPS, TERMINAL, Job
 from .progress import (
     Mover,
@@ -16,7 +17,6 @@ from .progress import (
     unseen,
     waiting,
 )
-from .times import moment
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from ..printing.text import DIM, WARN, Span, Table, line
-from .times import ago, moment
+from ..printing.times import ago, moment
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from .times import moment
+from ..printing.times import moment
 
 Obj = Mapping[str, Any]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from .times import moment
+from ..printing.times import moment
 
 # Labels of the operator's pods.
 COMPONENT, EPOCH, UID = "streamjob.dev/component", "streamjob.dev/epoch", "streamjob.dev/uid"

@@ -8,9 +8,9 @@ from datetime import datetime
 from enum import Enum
 
 from ..printing.text import BAD, BUSY, DIM, GOOD, STRONG, WARN, Node, Span, line
+from ..printing.times import amount, moment, span, until
 from .job import Job
 from .pods import of_claims
-from .times import amount, moment, span, until
 
 
 class Outcome(str, Enum):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from ..printing.text import DIM, GOOD, STRONG, Span, Table, line
+from ..printing.times import ago, moment
 from .checkpoints import Checkpoint, Index
 from .job import TERMINAL, Job
 from .progress import Mover, Outcome, Progress, stalled_since, steps, unseen, waiting
-from .times import ago, moment
 
 MANUAL = "savepoint-manual-"  # and the generation whose nonce requested it
 STEPS = (

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ..printing.text import BAD, BUSY, DIM, GOOD, STRONG, WARN, Line, Node, Span, Table, line
+from ..printing.times import ago, amount, moment, size, span, until
 from .job import ENDING, Job, Problem, Source, Stage, said_of
-from .times import ago, amount, moment, size, span, until
 
 if TYPE_CHECKING:
     from .checkpoints import Checkpoint, Index

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from ..printing.times import moment
 from .ending import GOALS
 from .ending import look as look_at_ending
 from .job import ENDS, Job
@@ -17,7 +18,6 @@ from .progress import (
     unseen,
     waiting,
 )
-from .times import moment
 
 NAMES = (
     "the operator sees the new spec",

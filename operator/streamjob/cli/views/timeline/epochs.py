@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
+from ...printing.times import moment
 from ..checkpoints import Checkpoint, Index
 from ..events import Event
 from ..job import TERMINAL, Job, Obj
 from ..pods import Pod
-from ..times import moment
 from .entry import FAILED, GOING, NEUTRAL, OK, PHASES, TOLD_ELSEWHERE, Entry
 
 ENDED = {"Stop": "stopped", "Drain": "drained", "EndOfInput": "out of input"}

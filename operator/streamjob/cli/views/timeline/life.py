@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
+from ...printing.times import moment
 from ..checkpoints import Index
 from ..events import Event
 from ..job import Job
 from ..pods import Pod
-from ..times import moment
 from .entry import FAILED, GOING, NEUTRAL, PHASES, TOLD_ELSEWHERE, Entry
 from .epochs import EPOCH, epochs
 from .requests import ends, savepoints

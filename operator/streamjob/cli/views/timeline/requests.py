@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
+from ...printing.times import moment
 from ..checkpoints import Checkpoint, Index
 from ..events import Event, occurrences
 from ..job import ENDING, Job, said_of
-from ..times import moment
 from .entry import FAILED, GOING, OK, Entry
 
 _CAUSES = ("Stop", "Drain", "Deletion", "Eviction", "Upgrade")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from ...printing.text import BAD, BUSY, DIM, GOOD, STRONG, WARN, Line, Span, Table, line
-from ..times import span
+from ...printing.times import span
 from .entry import FAILED, GOING, OK, Entry
 
 _OUTCOMES = {OK: GOOD, FAILED: BAD, GOING: BUSY}

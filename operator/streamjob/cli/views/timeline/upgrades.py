@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from ...printing.times import moment
 from ..events import Event, occurrences
 from ..job import Job
-from ..times import moment
 from .entry import FAILED, GOING, NEUTRAL, OK, Entry
 
 _GENERATION = re.compile(r"\bgeneration (\d+)")
