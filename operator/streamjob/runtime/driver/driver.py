@@ -35,7 +35,7 @@ from .script.sessions import keeps_windows, not_flushed
 from .script.waits import Waits
 from .script_side import ScriptSide
 from .start.gate_keeper import GateKeeper
-from .start.query_start import Starter
+from .start.starter import Starter
 from .start.unstarted import Unstarted
 from .start.without_query import WithoutQuery
 from .status_board import StatusBoard

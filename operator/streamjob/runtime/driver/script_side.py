@@ -21,7 +21,7 @@ from .script.listeners import Listeners
 from .script.managed_query import ManagedJvmQuery, in_callback
 from .script.sessions import Sessions
 from .script.waits import Waits
-from .start.query_start import Starter
+from .start.starter import Starter
 from .start.unstarted import Unstarted
 
 log = logging.getLogger("streamjob")

@@ -7,6 +7,7 @@ import math
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -55,6 +56,7 @@ JVM_ENDS = 1.0  # seconds to wait for the end of a JVM that may have died
 StartAgain = Callable[..., StreamingQuery]  # see `session_conf.restarter`
 
 
+@dataclass(eq=False)
 class Stage:
     """A run of one task: the only task of a stage, or one of those declared with `job.shards`.
 
@@ -62,79 +64,77 @@ class Stage:
 
     :param start_again: starts the writer again as the script did, with another trigger or its own.
     :param input_end: the end of its input, as the script declares it.
+    :param ends: where it reads and writes.
+    :param definition: what the query is, if it has no checkpointLocation.
+    :param unnamed: the same, if it has no name either.
+    :param appends: its output mode is append: an aggregation shows a window only when it is over.
+    :param exhausts: the query ends by itself, because its trigger only reads the input that exists.
+    :param volatile: no other run can continue its source or its sink.
     :param finished: the restored checkpoint marks the task as finished, so it is not started.
     :param all_finished: so are all other tasks of the stage.
+    :param drained: see `TaskStarted`.
+    :param emits: see `TaskStarted`.
+    :param behind_pending: a batch was planned and not committed when it started.
+    :param sharded: it is one of several tasks that the script has declared.
     :param state: its shares at the start, as `ShardedStage.state` returns them. Those under `splits` shrink
         as the task reads.
     :param transactions: those of its sink, None if the sink is durable at each batch.
     :param state_manager: manages the state of its foreachBatch function, None if there is none.
     :param noted_ends: what it reads and writes, to be noted in its directory with the first checkpoint.
     :param manager: the JVM's StreamingQueryManager of its session.
-    :param exhausts: the query ends by itself, because its trigger only reads the input that exists.
+    :param find_table: see `tables.find.table_written`.
     :param sources: see `Lags`.
     """
 
-    def __init__(
-        self,
-        name: TaskName,
-        engine: Engine,
-        directory: CheckpointDir,
-        start_again: StartAgain,
-        input_end: InputEnd,
-        *,
-        ends: Ends | None = None,
-        finished: bool = False,
-        all_finished: bool = False,
-        state: Mapping[str, tuple[str, ...]] | None = None,
-        transactions: Transactions | None = None,
-        state_manager: StateManager | None = None,
-        noted_ends: NotedEnds | None = None,
-        manager: Any = None,
-        exhausts: bool = False,
-        sources: FindSources = lambda: None,
-    ) -> None:
-        self.name = name
-        self.uid = name.uid
-        self.task = name.task
-        self.directory = directory
-        self.ends = ends or Ends()
-        self.sharded = self.volatile = False
-        self.definition: Definition | None = None  # if it has no checkpointLocation
-        self.unnamed: Definition | None = None  # the same, if it has no name either
-        self.each_batch: BatchFunction | None = None
-        self.takes_over: Stage | None = None  # the run before, which was being ended when this one started
+    name: TaskName
+    engine: Engine
+    directory: CheckpointDir
+    start_again: StartAgain
+    input_end: InputEnd
+    _: KW_ONLY
+    ends: Ends = field(default_factory=Ends)
+    definition: Definition | None = None
+    unnamed: Definition | None = None
+    each_batch: BatchFunction | None = None
+    appends: bool = True
+    exhausts: bool = False
+    volatile: bool = False
+    finished: bool = False
+    all_finished: bool = False
+    drained: bool = False
+    emits: bool = True
+    behind_pending: bool = False
+    sharded: bool = False
+    state: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    transactions: Transactions | None = None
+    state_manager: StateManager | None = None
+    noted_ends: NotedEnds | None = None
+    manager: Any = None
+    find_table: FindTable = lambda: None
+    sources: FindSources = lambda: None
+
+    def __post_init__(self) -> None:
+        self.uid, self.task = self.name.uid, self.name.task
         self.beside: tuple[str, ...] | None = None  # see StageRecord
-        self.appends = True  # its output mode is append: an aggregation shows a window only when it is over
-        self.behind_pending = False  # a batch was planned and not committed when it started
-        self.drained, self.emits = False, True  # see `TaskStarted`
-        self.finished = finished
-        self.all_finished = all_finished
-        self.transactions = transactions
-        self.state_manager = state_manager
-        self.input_end = input_end
-        self._noted_ends = noted_ends
-        self._are_noted = False
-        self._noting = threading.Lock()  # two checkpoints may record the run at the same time
+        self.takes_over: Stage | None = None  # the run before, which was being ended when this one started
         self.query: StreamingQuery | None = None  # None: may read no new data, see `Starter._reads_nothing`
+        self.jsq: Any = None  # the JVM's query behind the script's query object
+        self._started_again: StreamingQuery | None = None  # the last query that `restart` has started
         self._caught_up: StreamingQuery | None = None  # ran after it, see `catch_up`
         self._resting: RestingQuery | None = None  # see `rest_at_boundary`
-        self.find_table: FindTable = lambda: None  # see `tables.find.table_written`
-        self.jsq: Any = None  # the JVM's query behind the script's query object
-        self.manager = manager
-        self.exhausts = exhausts
+        self._cut_short = threading.Event()
         self.failure: Exception | None = None
         self.failed_by_itself = False  # not because a connected query failed
         self.interrupted = threading.Event()  # see `BatchFunction`; set before its query is stopped
+        if self.each_batch is not None:
+            self.each_batch.interrupted = self.interrupted
         self.over = threading.Event()  # the event that the script waits for, see `Dispatcher.is_over`
         self.stopped_by_request = False
         self.lost_session = False  # the script has made another one since, so it is not flushed
-        self._cut_short = threading.Event()
-        self.engine = engine
-        self._start_again = start_again
-        self._started_again: StreamingQuery | None = None  # the last query that `restart` has started
-        self._state = dict(state or {})
+        self._are_noted = False
+        self._noting = threading.Lock()  # two checkpoints may record the run at the same time
         self.figures = Figures()
-        self._lags = Lags(directory, sources, engine.jvm)
+        self._lags = Lags(self.directory, self.sources, self.engine.jvm)
 
     @property
     def files(self) -> HadoopFiles:
@@ -149,13 +149,13 @@ class Stage:
         """Its foreachBatch function writes to further places. The next checkpoint notes them."""
         self.ends = ends
         with self._noting:
-            if self._noted_ends is not None:
-                self._noted_ends, self._are_noted = self._noted_ends.with_writes(ends.wrote), False
+            if self.noted_ends is not None:
+                self.noted_ends, self._are_noted = self.noted_ends.with_writes(ends.wrote), False
 
     @property
     def brokers(self) -> list[str]:
         """What it reads from and writes to in Kafka: topics and servers."""
-        noted = self._noted_ends
+        noted = self.noted_ends
         places = (*noted.sources, *([noted.sink] if noted.sink else [])) if noted is not None else ()
         return [str(place) for place in places if place.brokers]
 
@@ -303,7 +303,7 @@ class Stage:
         """
         if self.interrupted.is_set():
             raise QueryFailed(f"query {self.name.name!r} was interrupted, and is not run any further")
-        self._started_again = query = self._start_again(*settings, **trigger)
+        self._started_again = query = self.start_again(*settings, **trigger)
         if self.interrupted.is_set():
             query.stop()
         return query
@@ -347,12 +347,12 @@ class Stage:
         if self.transactions is not None:
             transactions = self.transactions.up_to(checkpoint)
             batch = noted
-        state = {**self._state, **(self.state_manager.as_of(batch) if self.state_manager else {})}
+        state = {**self.state, **(self.state_manager.as_of(batch) if self.state_manager else {})}
         if splits.OPERATOR in state:
             state[splits.OPERATOR] = left_at(self.directory, state[splits.OPERATOR], batch)
         with self._noting:
-            if self._noted_ends is not None and batch is not None and not self._are_noted:
-                note(self.directory, self._noted_ends)
+            if self.noted_ends is not None and batch is not None and not self._are_noted:
+                note(self.directory, self.noted_ends)
                 self._are_noted = True
         return TaskRecord(
             self.name.index,
@@ -366,7 +366,7 @@ class Stage:
 
     def operators(self, finished: bool) -> tuple[OperatorRecord, ...]:
         found = [OperatorRecord(o.uid, o.kind, o.name, finished) for o in self.directory.operators()]
-        if splits.OPERATOR in self._state:
+        if splits.OPERATOR in self.state:
             found.append(OperatorRecord(splits.OPERATOR, OperatorKind.LIST, splits.OPERATOR, finished))
         return (*found, *(self.state_manager.operators(finished) if self.state_manager else ()))
 

@@ -1,53 +1,53 @@
-"""Admits a query: finds its checkpoint directory, checks it, and brings it to where the task starts.
+"""Admits a query: finds what it starts from, and refuses it if it would lose rows or repeat them.
 
-Everything that can be refused is refused here, before Spark writes an offset.
+Read ADMISSION from top to bottom: each rule takes the start of the query, and refuses it by raising, warns
+its user, or adds what it has found. Everything that can be refused is refused before Spark writes an offset.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
-import uuid
-from collections.abc import Collection
-from dataclasses import dataclass
-
-from pyspark.sql.streaming.readwriter import DataStreamWriter
+from collections.abc import Callable
 
 from ...protocol.errors import StreamJobError
-from ...protocol.graph import TaskName
 from ...protocol.messages.driver_status import Problem
-from ...protocol.restore.recovery import Start, TaskPlan
+from ...protocol.restore.recovery import Start
 from ...storage.file_systems import canonical
-from ..query import driver_state
-from ..query.driver_state import StateManager
-from ..query.edges import Channel
-from ..query.endpoints import NotedEnds
-from ..query.places.owner import owner, owner_of, take
-from ..query.task import Stage
+from ..query import driver_state, endpoints
+from ..query.places.claim import is_transactional
+from ..query.places.owner import owner_of, take
 from ..spark import sink_log
 from ..spark.checkpoint_dir import CheckpointDir
-from ..spark.engine import Engine
 from ..spark.file_manager import refuse_unfit
 from ..spark.handles import frame_of
-from ..spark.sources.plan_sources import sources_of
-from ..spark.stream_writer import Written, choose_location
-from ..spark.tables.find import MissingTable, table_written
-from .begin_from import begin_from, plan_of_only_task
-from .checks.neighbours import refuse_other_job
-from .checks.preflight import Going
+from ..spark.offset_log import FORMAT
+from ..spark.stream_writer import choose_location
+from ..spark.tables.find import MissingTable
+from .begin_from import begin_from
+from .checks import neighbours
+from .checks.data_loss import refuse_gone
+from .checks.dry_run import compare_sources, refuse_changed
+from .checks.file_sink import SinkFolder, StartingQuery, begins_behind, refuse_owned
+from .checks.pinned_settings import tell_pinned
+from .checks.source_names import refuse_forgotten_names
 from .checks.sources import QueryChanged
+from .checks.spark_location import SETTING, refuse_ignored
 from .checks.spark_version import refuse_newer
 from .checks.table_sink import Origin, refuse_gone_table, refuse_unfit_table
 from .missing_stages import refuse_renamed
 from .naming import refuse_other_query
 from .own_disk import warn_of_own_disk
-from .own_sink import OwnSink, own_sink
-from .restore_point import RestorePoint, RestorePoints
+from .own_sink import OwnSink
+from .query_start import QueryStart
+from .sharding.inherited_transactions import inherit
 from .sharding.remaining_splits import begin_behind
-from .sharding.split_assignment import ShardedStage
-from .spark_location import SETTING, refuse_ignored
+from .transactional_sink import transactions_of
 
 log = logging.getLogger("streamjob")
+
+Rule = Callable[[QueryStart], None]
 
 
 class AsyncProgress(StreamJobError):
@@ -66,275 +66,368 @@ class ShardLocation(StreamJobError):
 ASYNC_PROGRESS = "asyncprogresstrackingenabled"
 
 
-@dataclass(frozen=True)
-class Entry:
-    """What `enter` found and prepared for a task.
+def admit(start: QueryStart) -> None:
+    """Take the start through ADMISSION.
 
-    :param drained: the max watermark is already in the offset log, so no more data may be read.
-    :param finished: the restored checkpoint marks the task as finished, so it is not started (row 10).
-    :param description: where the task starts, for the log.
-    :param transactions: those of the restored checkpoint, to be committed if they are not.
-    :param state_manager: manages the driver-side state that the script declared for the query, None if it
-        declared none.
-    :param warnings: warnings for the user; the query starts all the same.
-    :param ends: what the query reads and writes, None if that is not fully known.
-    :param volatile: the query reads a socket or writes to Spark's memory sink, so no other run can continue
-        it to flush it. Without a checkpointLocation of its own, each run starts from nothing.
-    :param own_sink: to be taken when the query starts; None if it writes with no file sink.
+    :raises StreamJobError: a rule refuses the query, or its checkpoint directory cannot be prepared.
     """
-
-    directory: CheckpointDir
-    drained: bool
-    finished: bool
-    description: str
-    transactions: tuple[str, ...] = ()
-    state_manager: StateManager | None = None
-    warnings: tuple[Problem, ...] = ()
-    ends: NotedEnds | None = None
-    volatile: bool = False
-    own_sink: OwnSink | None = None
+    for rule in ADMISSION:
+        rule(start)
 
 
-def enter(
-    engine: Engine,
-    points: RestorePoints,
-    task: TaskName,
-    stage: ShardedStage | None,
-    writer: DataStreamWriter,
-    written: Written,
-    sink: Channel | None,
-    *,
-    upstream: Collection[str],
-    reads: bool,
-    before: Stage | None = None,
-    fits: str | None = None,
-    missing: Collection[str] = (),
-) -> Entry:
-    """Find the task's checkpoint directory and bring it to the state that the task starts from.
+def first_run(rule: Rule) -> Rule:
+    """A rule for the task's first run in this epoch: another one continues where the one before has ended."""
 
-    :param stage: None for a query that is a stage of its own.
-    :param upstream: stages that write what the query reads.
-    :param reads: the query is going to read new data, because the job is not asked to end.
-    :param before: the task's previous run in this epoch, None for the first. Only the first run restores
-        anything.
-    :param fits: URI of a checkpoint directory with whose state the query has been found to fit.
-    :param missing: stages of the restored checkpoint that the script has not started yet.
-    :raises StreamJobError: the query is refused, or the directory cannot be prepared.
-    """
-    if written.options.get(ASYNC_PROGRESS, "").lower() == "true":
+    @functools.wraps(rule)
+    def of_first_run(start: QueryStart) -> None:
+        if start.before is None:
+            rule(start)
+
+    return of_first_run
+
+
+# --- the rules ----------------------------------------------------------------------------------------------
+
+
+def refuse_asynchronous_progress(start: QueryStart) -> None:
+    if start.written.options.get(ASYNC_PROGRESS, "").lower() == "true":
         raise AsyncProgress(
-            f"query {task.name!r} uses asynchronous progress tracking, which does not write down the end of "
-            "each batch",
+            f"query {start.name.name!r} uses asynchronous progress tracking, which does not write down the "
+            "end of each batch",
             remedy="Remove the option asyncProgressTrackingEnabled",
         )
-    sockets = [s.name for s in sources_of(writer) or () if not s.replayable]
-    volatile = bool(sockets) or _writes_to_memory(written)
-    afresh = volatile and written.location is None
-    location = written.location
-    in_place = location is not None and points.continues_in_place(engine.files, task.uid, location)
-    restores = before is None and not afresh and not in_place
-    point, plan = _origin(engine, points, task, stage, restores=restores)
-    fresh = f"{point.folder}/volatile-{points.config.epoch}-{uuid.uuid4().hex[:8]}" if afresh else None
-    directory = _directory(engine, point, task, stage, writer, written, before, fresh)
-    me = owner(engine.files, points.config.job, points.config.checkpoints, task.name, directory.uri)
-    theirs = owner_of(engine.files, directory.uri) if location is not None else None
-    if theirs is not None and not in_place:
-        refuse_other_job(theirs, me)
-    restored = _restored(point, plan) if before is None else None
-    warnings = [
-        *refuse_newer(restored or directory, engine),
-        *warn_of_own_disk(task.name, directory.uri, os.environ),
-    ]
-    folder = sink_log.folder_of(engine.files, writer, written)
-    refuse_unfit(
-        engine.files.spark, engine.internals, task.name, directory.uri, *([folder] if folder else [])
-    )
-    table = table_written(writer, written, engine.files.qualify) if before is None else None
-    if table is not None and not isinstance(table, MissingTable):
-        origin = _begins_from(point, plan, directory)
-        here = Going(point, engine, origin.directory, writer, written, sink, upstream, stage is not None)
-        warnings += refuse_unfit_table(
-            task.name, table, written, frame_of(writer), origin, wrote_here=here.wrote_here
-        )
-    directory.drop_half_written()
-    if stage is not None and before is None:
-        stage.begin(task.index)
-        if plan.start is Start.REDISTRIBUTED and stage.like is not None:
-            begin_behind(directory, stage.like)
-    beginning = begin_from(point, task.index, plan, directory)
-    begins = before is None and (point.is_foreign or in_place)
-    going = Going(
-        point,
-        engine,
-        directory,
-        writer,
-        written,
-        sink,
-        upstream,
-        is_shard=stage is not None,
-        later=_read_on_in(point, plan, directory) if before is None else None,
-    )
-    committed = directory.latest_commit()
-    if isinstance(table, MissingTable) and committed is not None and going.wrote_here:
-        refuse_gone_table(task.name, table, committed, folder)
-    if before is None:
-        _refuse_another(points, task.uid, going, () if plan.record or afresh else missing)
-    drained = directory.is_drained()  # an earlier epoch began to fire the max watermark: for good
-    if plan.start in (Start.NEW, Start.RESUME) and not drained:
-        warnings += going.refuse(reads=reads, fits=before is None and fits == directory.uri)
-    moved = None if begins else going.moved_sink()
-    at = None if isinstance(table, MissingTable) else folder  # Spark creates no table in a folder that exists
-    own = own_sink(directory, at, me, point, plan, going)
-    if location is not None and (faster := take(engine.files, directory.uri, me, theirs)) is not None:
-        refuse_other_job(faster, me)
-    going.note()
-    transactions = plan.record.transactions if plan.record else ()
-    state_manager = driver_state.keep(directory, task.name, written.each_batch, plan.state)
-    return Entry(
-        directory,
-        drained,
-        plan.start is Start.FINISHED,
-        beginning.words,
-        transactions,
-        state_manager,
-        (
-            *warnings,
-            *beginning.warnings,
-            *([own.warning] if own and own.warning else []),
-            *([moved] if moved else []),
-            *([_not_replayable(task.name)] if sockets else []),
-            *([_in_place(task.name, directory)] if in_place and points.names_directory(task.uid) else []),
-        ),
-        going.ends,
-        volatile,
-        own,
-    )
 
 
-def _refuse_another(points: RestorePoints, uid: str, going: Going, missing: Collection[str]) -> None:
-    """Check that the query is not another one than its name says.
-
-    :param missing: stages of the restored checkpoint that a new query may be under another name.
-    :raises NonRestoredState: as `refuse_renamed`.
-    :raises NothingToAdopt: as `refuse_ignored`.
-    :raises QueryNameMissing: as `refuse_other_query`.
-    """
-    files, written = going.engine.files, going.written
-    if going.directory.latest_offset() is None:
-        refuse_renamed(files, points, uid, going.ends, missing)
-        if not going.is_shard and written.location is None:
-            refuse_ignored(files, written.name, files.spark.conf.get(SETTING, None), going.directory)
-    if not going.point.is_foreign and written.name is None and written.location is None:
-        refuse_other_query(uid, going.ends, going.noted)
+def find_restore_point(start: QueryStart) -> None:
+    log.debug("stage %s: %s, from %s", start.task, start.plan.start, start.point.folder)
 
 
-def _directory(
-    engine: Engine,
-    point: RestorePoint,
-    task: TaskName,
-    stage: ShardedStage | None,
-    writer: DataStreamWriter,
-    written: Written,
-    before: Stage | None,
-    fresh: str | None,
-) -> CheckpointDir:
-    """Choose the query's checkpoint directory, and make it.
+def refuse_other_directory(start: QueryStart) -> None:
+    """A shard's directory moves when the parallelism changes. A query that is started again has its own.
 
-    :param fresh: a new one, for a query that starts from nothing. None for others.
     :raises ShardLocation: the script chose one for a shard.
+    :raises QueryChanged: the query has run in another one, so it is another query, and nothing would emit the
+        last windows of the first one.
     """
-    location, said_by = written.location, "the script's checkpointLocation"
-    if stage is not None and location is not None:
+    name, before = start.name.name, start.before
+    if start.written.location is None:
+        return
+    if start.sharded is not None:
         raise ShardLocation(
-            f"query {task.name!r} has a checkpointLocation of its own: those of a sharded stage have to move "
-            "when its parallelism changes",
+            f"query {name!r} has a checkpointLocation of its own: those of a sharded stage have to move when "
+            "its parallelism changes",
             remedy="Remove the option; for runs without the runtime set "
             "spark.sql.streaming.checkpointLocation",
         )
-    if before is not None and location is not None:
-        _refuse_moved(task, before.directory, engine.files.qualify(location))
-    if location is None:
-        own = stage.location(task.index) if stage else f"{point.folder}/0"
-        location = fresh or (before.directory.uri if before is not None else own)
-        said_by = "spec.storage.checkpoints"
-        choose_location(writer, location)
-    # Created here, because none of Spark's errors about an unusable location says who chose it.
-    engine.files.make_directory(location, f"checkpoint directory ({said_by})")
-    return CheckpointDir(engine.files, engine.files.qualify(location))
-
-
-def _refuse_moved(task: TaskName, before: CheckpointDir, location: str) -> None:
-    """Check that a query that is started again continues where it was.
-
-    :raises QueryChanged: it has another directory, so it is another query, and nothing would emit the last
-        windows of the first one.
-    """
-    if canonical(before.uri) != canonical(location):
+    if before is not None and canonical(before.directory.uri) != canonical(start.directory.uri):
         raise QueryChanged(
-            f"query {task.name!r} has run in the checkpoint directory {before.uri} and is started in "
-            f"{location}: these are two queries with one name",
+            f"query {name!r} has run in the checkpoint directory {before.directory.uri} and is started in "
+            f"{start.directory.uri}: these are two queries with one name",
             remedy="Give each of them a queryName of its own",
         )
 
 
-def _origin(
-    engine: Engine, points: RestorePoints, task: TaskName, stage: ShardedStage | None, *, restores: bool
-) -> tuple[RestorePoint, TaskPlan]:
-    """What the stage starts from, and how the task starts. Computed here once for each start.
+def make_directory(start: QueryStart) -> None:
+    """None of Spark's errors about an unusable location says who chose it."""
+    chosen = start.written.location is not None
+    if not chosen:
+        choose_location(start.writer, start.directory.uri)
+    said_by = "the script's checkpointLocation" if chosen else "spec.storage.checkpoints"
+    start.files.make_directory(start.directory.uri, f"checkpoint directory ({said_by})")
 
-    :param restores: false for a query that starts from its own directory, or from nothing.
+
+def refuse_directory_of_other_job(start: QueryStart) -> None:
+    theirs = start.owner_of_directory
+    if theirs is not None and not start.in_place:
+        neighbours.refuse_other_job(theirs, start.owner)
+
+
+def refuse_newer_spark(start: QueryStart) -> None:
+    start.warn(*refuse_newer(start.restored or start.directory, start.engine))
+
+
+def refuse_unfit_storage(start: QueryStart) -> None:
+    start.warn(*warn_of_own_disk(start.name.name, start.directory.uri, os.environ))
+    folders = [start.directory.uri, *([start.folder] if start.folder else [])]
+    refuse_unfit(start.files.spark, start.engine.internals, start.name.name, *folders)
+
+
+@first_run
+def refuse_unfit_sink_table(start: QueryStart) -> None:
+    table = start.table
+    if table is None or isinstance(table, MissingTable):
+        return
+    origin = Origin(start.directory)
+    if start.restored is not None and start.plan.record is not None:
+        origin = Origin(start.restored, None if start.point.adopted is not None else start.plan.record.batch)
+    wrote_here = start.compared_in(origin.directory).wrote_here
+    rows = frame_of(start.writer)
+    start.warn(
+        *refuse_unfit_table(start.name.name, table, start.written, rows, origin, wrote_here=wrote_here)
+    )
+
+
+def bring_directory_to_its_batch(start: QueryStart) -> None:
+    """From here on, the directory has what the query continues from."""
+    directory, sharded, index = start.directory, start.sharded, start.name.index
+    with start.job.carried.lock:
+        directory.drop_half_written()
+        if sharded is not None and start.before is None:
+            sharded.begin(index)
+            if start.plan.start is Start.REDISTRIBUTED and sharded.like is not None:
+                begin_behind(directory, sharded.like)
+        start.beginning, warnings = begin_from(start.point, index, start.plan, directory)
+    start.warn(*warnings)
+    start.drained = directory.is_drained()
+
+
+@first_run
+def refuse_gone_sink_table(start: QueryStart) -> None:
+    committed = start.directory.latest_commit()
+    if isinstance(start.table, MissingTable) and committed is not None and start.compared.wrote_here:
+        refuse_gone_table(start.name.name, start.table, committed, start.folder)
+
+
+@first_run
+def refuse_other_name(start: QueryStart) -> None:
+    """Refuse a query that is another one than its name says.
+
+    :raises NonRestoredState: as `refuse_renamed`.
+    :raises NothingToAdopt: as `refuse_ignored`.
+    :raises QueryNameMissing: as `refuse_other_query`.
     """
-    if not restores:
-        return points.nothing(engine.files, task.uid), TaskPlan(task.task, Start.NEW)
-    if stage is not None:
-        return stage.point, stage.plan.tasks[task.index]
-    point = points.of(engine.files, task.uid)
-    return point, plan_of_only_task(point)
+    files, written, uid, now = start.files, start.written, start.uid, start.compared.now
+    if start.directory.latest_offset() is None:
+        renamed = not start.plan.record and not start.afresh
+        missing = [m for m in start.job.missing.uids(files) if m != uid] if renamed else []
+        refuse_renamed(files, start.job.points, uid, now, missing)
+        if start.sharded is None and written.location is None:
+            refuse_ignored(files, written.name, files.spark.conf.get(SETTING, None), start.directory)
+    if not start.point.is_foreign and written.name is None and written.location is None:
+        refuse_other_query(uid, now, start.compared.before)
 
 
-def _restored(point: RestorePoint, plan: TaskPlan) -> CheckpointDir | None:
-    """The directory that is copied into the task's own. None if the task starts its own or nothing."""
-    if plan.record is None or not point.is_foreign:
-        return None
-    return point.adopted or point.directory(plan.record)
+def refuse_forgotten_source_names(start: QueryStart) -> None:
+    forgets = start.engine.internals.traits.forgets_names
+    if forgets and reads_on(start) and start.directory.latest_offset() is None:
+        refuse_forgotten_names(start.sources or (), start.files.spark.conf.get(FORMAT, None))
 
 
-def _read_on_in(point: RestorePoint, plan: TaskPlan, directory: CheckpointDir) -> CheckpointDir | None:
+def refuse_changed_query(start: QueryStart) -> None:
+    """Its next batch need not be planned if the query is known to fit the state."""
+    if not reads_on(start):
+        return
+    fed = None if start.sharded is not None else functools.partial(_moved_along, start)
+    if start.before is None and start.fits == start.directory.uri:
+        start.warn(*compare_sources(start.writer, start.directory, fed=fed))
+    else:
+        mode, internals = start.written.mode, start.engine.internals
+        start.warn(*refuse_changed(start.writer, mode, start.directory, internals, fed=fed))
+
+
+def refuse_gone_input(start: QueryStart) -> None:
+    if reads_on(start):
+        later = _read_on_in(start) if start.before is None else None
+        reads, jvm = not start.job.asked_to_end, start.engine.jvm
+        start.warn(*refuse_gone(start.directory, start.sources or (), jvm, reads=reads, later=later))
+
+
+def warn_of_pinned_settings(start: QueryStart) -> None:
+    if reads_on(start):
+        start.warn(*tell_pinned(start.directory))
+
+
+def warn_of_moved_sink(start: QueryStart) -> None:
+    """In a new folder, the log of the file sink must begin after the batches that are in the old one."""
+    before, now = start.compared.before, start.compared.now
+    begins = start.before is None and (start.point.is_foreign or start.in_place)
+    if begins or start.compared.wrote_here is not False or before is None or now is None:
+        return
+    text = (
+        f"{start.directory.uri}: the output up to batch {start.directory.latest_commit()} is in "
+        f"{before.sink}, from now on it comes to {now.sink}"
+    )
+    start.warn(_warning("SinkMoved", text, "Nothing has to be done if that is meant"))
+
+
+def find_own_sink(start: QueryStart) -> None:
+    """Check the log of a file sink. The folder is taken when the query starts.
+
+    :raises StreamJobError: as `begins_behind` and `refuse_owned`.
+    """
+    files, directory, commits = start.files, start.directory, is_transactional(start.written)
+    at = None if isinstance(start.table, MissingTable) else start.folder  # Spark makes no table in a folder
+    if commits and start.shown.sink is not None:
+        at = next(iter(start.shown.sink.folders), None)
+    if at is None or start.finished:
+        return
+    tasks = start.point.record.tasks if start.point.record else ()
+    origins = frozenset(canonical(task.location) for task in tasks)
+    here = False if start.plan.start is Start.REDISTRIBUTED else start.compared.wrote_here
+    committed = directory.latest_commit()
+    query = StartingQuery(start.owner, origins, directory.latest_offset(), committed, here)
+    folder = SinkFolder(
+        at,
+        sink_log.read(files, at, sink_log.interval(files.spark)),
+        owner_of(files, f"{at}/{sink_log.METADATA}"),
+        files.exists(f"{at}/{sink_log.TRANSACTIONS}"),
+    )
+    if commits:
+        refuse_owned(folder, query)
+        return
+    begins_after = committed if begins_behind(folder, query) else None
+    start.own_sink = OwnSink(files, folder, start.owner, begins_after)
+    if begins_after is not None and here is None:
+        text = (
+            f"query {start.name.name!r} has output up to batch {begins_after}, and {at} has no log of any: "
+            "from now on the output comes there"
+        )
+        start.warn(_warning("SinkMoved", text, "Nothing has to be done if that is meant"))
+
+
+def refuse_too_late(start: QueryStart) -> None:
+    """A drained stage may start again: it reads nothing."""
+    start.job.refuse_start(start.task, start.upstream, drained=start.drained or start.finished)
+
+
+def find_transactions(start: QueryStart) -> None:
+    runs, config = list(start.job.runs.values()), start.job.config
+    start.transactions = transactions_of(config, start.name, start.written, runs, start.warn)
+
+
+def refuse_unfit_neighbours(start: QueryStart) -> None:
+    """Whether a stage reads on that feeds one which reads no more, or commits late what another one reads."""
+    sources = [run for run in list(start.job.runs.values()) if run.uid in start.upstream]
+    neighbours.refuse_transactional_upstream(start, sources, start.readers)
+    if start.job.asked_to_end:  # a stage that reads nothing writes nothing that could be missed
+        return
+    neighbours.refuse_unfinished_before_finished(start, sources, start.readers)
+    if start.before is None and not (start.all_finished or start.drained):
+        points, started = start.job.points, {run.uid for run in list(start.job.runs.values())}
+        past = points.past_readers(start.files, started)
+        record = points.checkpoint(start.files) if past else None
+        new = record is None or all(stage.uid != start.uid for stage in record.stages)
+        neighbours.refuse_before_past_readers(start.uid, start.ends, past, new=new)
+
+
+@first_run
+def warn_of_flushed_reader(start: QueryStart) -> None:
+    reader = start.job.flushed_reader(start.task) if start.job.drains else None
+    if reader is not None:
+        start.warn(neighbours.started_after_flush(start.uid, reader, new=start.new))
+
+
+def warn_of_socket(start: QueryStart) -> None:
+    if start.sockets:
+        text = (
+            f"query {start.name.name!r} reads from a socket, which nobody can read again: without a "
+            "checkpointLocation of its own it begins from nothing at each start, and a drain does not emit "
+            "its last windows"
+        )
+        remedy = "Use a socket for tests only; read files or Kafka instead"
+        start.warn(_warning("SourceNotReplayable", text, remedy))
+
+
+def warn_of_adoption_in_place(start: QueryStart) -> None:
+    if start.in_place and start.job.points.names_directory(start.uid):
+        text = (
+            f"query {start.name.name!r} continues in {start.directory.uri} itself, not in a copy: "
+            "restoreFrom.checkpoints and the script's checkpointLocation name the same directory, so the "
+            "earlier job cannot go on from it"
+        )
+        start.warn(_warning("AdoptedInPlace", text, "Remove the option from the script to have a copy"))
+
+
+def keep_driver_state(start: QueryStart) -> None:
+    each_batch, assigned = start.written.each_batch, start.plan.state
+    start.state_manager = driver_state.keep(start.directory, start.name.name, each_batch, assigned)
+
+
+def take_directory(start: QueryStart) -> None:
+    if start.written.location is None:
+        return
+    faster = take(start.files, start.directory.uri, start.owner, start.owner_of_directory)
+    if faster is not None:
+        neighbours.refuse_other_job(faster, start.owner)
+
+
+def note_endpoints(start: QueryStart) -> None:
+    if start.compared.now is not None:
+        endpoints.note(start.directory, start.compared.now)
+
+
+def recover_transactions(start: QueryStart) -> None:
+    """Commit what the latest checkpoint lists, and abort all others."""
+    if start.transactions is None:
+        return
+    inherit(start.job.config.job, start.name, start.sharded, start.transactions.sink)
+    recorded = start.job.recorded_transactions(start.task) if start.before else start.restored_transactions
+    start.transactions.recover(start.directory.latest_commit(), recorded)
+
+
+ADMISSION: tuple[Rule, ...] = (
+    refuse_asynchronous_progress,
+    # Its checkpoint directory.
+    find_restore_point,
+    refuse_other_directory,
+    make_directory,
+    refuse_directory_of_other_job,
+    refuse_newer_spark,
+    refuse_unfit_storage,
+    refuse_unfit_sink_table,
+    bring_directory_to_its_batch,
+    # The query, compared with what the directory says of it.
+    refuse_gone_sink_table,
+    refuse_other_name,
+    refuse_forgotten_source_names,
+    refuse_changed_query,
+    refuse_gone_input,
+    warn_of_pinned_settings,
+    warn_of_moved_sink,
+    find_own_sink,
+    # The job's other queries.
+    refuse_too_late,
+    find_transactions,
+    refuse_unfit_neighbours,
+    warn_of_flushed_reader,
+    warn_of_socket,
+    warn_of_adoption_in_place,
+    # Nothing refuses the query any more. What is its own is written down.
+    keep_driver_state,
+    take_directory,
+    note_endpoints,
+    recover_transactions,
+)
+
+
+def reads_on(start: QueryStart) -> bool:
+    """Whether the query continues with new batches: it has not finished, and no epoch has begun to fire its
+    max watermark.
+    """
+    return start.plan.start in (Start.NEW, Start.RESUME) and not start.drained
+
+
+def _moved_along(start: QueryStart, folder: str) -> bool:
+    """Whether another stage writes what this query reads, or wrote to `folder`, which it read before."""
+    if start.upstream:
+        return True
+    found = (endpoints.noted(directory) for directory in start.point.directories_of_others())
+    at = canonical(folder)
+    return any(e is not None and e.sink is not None and e.sink.at == at for e in found)
+
+
+def _read_on_in(start: QueryStart) -> CheckpointDir | None:
     """The directory from which the savepoint was taken, of which the task has read nothing beyond by itself.
 
     None if the task does not start from a savepoint, or has already run on.
     """
-    if point.savepoint is None or plan.record is None or directory.latest_offset() != plan.record.batch:
+    record = start.plan.record
+    if start.point.savepoint is None or record is None or start.directory.latest_offset() != record.batch:
         return None
-    origin = CheckpointDir(directory.files, plan.record.location)
-    return origin if origin.uri != directory.uri else None
+    origin = CheckpointDir(start.files, record.location)
+    return origin if origin.uri != start.directory.uri else None
 
 
-def _begins_from(point: RestorePoint, plan: TaskPlan, directory: CheckpointDir) -> Origin:
-    if (restored := _restored(point, plan)) is None:
-        return Origin(directory)
-    assert plan.record is not None
-    return Origin(restored, None if point.adopted is not None else plan.record.batch)
-
-
-def _writes_to_memory(written: Written) -> bool:
-    """Whether the sink's table is lost with its query: each run starts from nothing, as in plain Python."""
-    return written.format == "memory" and written.location is None
-
-
-def _not_replayable(name: str) -> Problem:
-    text = (
-        f"query {name!r} reads from a socket, which nobody can read again: without a checkpointLocation of "
-        "its own it begins from nothing at each start, and a drain does not emit its last windows"
-    )
+def _warning(reason: str, text: str, remedy: str) -> Problem:
     log.warning("%s", text)
-    return Problem("SourceNotReplayable", text, "Use a socket for tests only; read files or Kafka instead")
-
-
-def _in_place(name: str, directory: CheckpointDir) -> Problem:
-    text = (
-        f"query {name!r} continues in {directory.uri} itself, not in a copy: restoreFrom.checkpoints and the "
-        "script's checkpointLocation name the same directory, so the earlier job cannot go on from it"
-    )
-    log.warning("%s", text)
-    return Problem("AdoptedInPlace", text, "Remove the option from the script to have a copy")
+    return Problem(reason, text, remedy)

@@ -27,8 +27,8 @@ class CarriedStages:
     """Brings stages that have not started into directories of the job's own, and records them.
 
     `lock` is held while a stage is copied into its directory. A checkpoint does that here, and the first
-    start of the stage does it in `admission`: without the lock, both could fill the directory at the same
-    time.
+    start of the stage does it in `bring_directory_to_its_batch`: without the lock, both could fill the
+    directory at the same time.
     """
 
     def __init__(self, points: RestorePoints) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from ....protocol.errors import StreamJobError
 from ....protocol.graph import TaskName
@@ -17,6 +18,7 @@ from ...query.places.claim import Claim, SinkShared
 from ...query.places.owner import NAME as OWNER
 from ...query.places.owner import Owner
 from ...query.task import Stage
+from ...query.transactions import Transactions
 from .sources import QueryChanged
 
 
@@ -36,8 +38,25 @@ class CheckpointShared(StreamJobError):
     reason = "CheckpointShared"
 
 
+class Neighbour(Protocol):
+    """A run, or a query that is about to start."""
+
+    @property
+    def uid(self) -> str: ...
+
+    @property
+    def drained(self) -> bool:
+        """Its max watermark has begun to fire, in this epoch or before."""
+
+    @property
+    def all_finished(self) -> bool: ...
+
+    @property
+    def transactions(self) -> Transactions | None: ...
+
+
 def refuse_unfinished_before_finished(
-    stage: Stage, upstream: Iterable[Stage], readers: Iterable[Stage]
+    stage: Neighbour, upstream: Iterable[Neighbour], readers: Iterable[Neighbour]
 ) -> None:
     """Check that no stage that reads on feeds a finished one.
 
@@ -93,7 +112,9 @@ def started_after_flush(uid: str, reader: str, *, new: bool) -> Problem:
     )
 
 
-def refuse_transactional_upstream(stage: Stage, upstream: Iterable[Stage], readers: Iterable[Stage]) -> None:
+def refuse_transactional_upstream(
+    stage: Neighbour, upstream: Iterable[Neighbour], readers: Iterable[Neighbour]
+) -> None:
     """Check that no stage reads what another stage of the job writes to a transactional sink.
 
     :raises TransactionalUpstream: one does.

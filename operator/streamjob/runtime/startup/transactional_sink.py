@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from ....protocol.graph import TaskName
-from ....protocol.messages.driver_config import DriverConfig
-from ....protocol.messages.driver_status import Problem
-from ....transactional import TransactionalSink
-from ...query.task import Stage
-from ...query.transactions import Transactions, owner_of
-from ...spark.stream_writer import Written
-from ...startup.checks.neighbours import refuse_shared
+from ...protocol.graph import TaskName
+from ...protocol.messages.driver_config import DriverConfig
+from ...protocol.messages.driver_status import Problem
+from ...transactional import TransactionalSink
+from ..query.task import Stage
+from ..query.transactions import Transactions, owner_of
+from ..spark.stream_writer import Written
+from .checks.neighbours import refuse_shared
 
 log = logging.getLogger("streamjob")
 
@@ -29,7 +29,7 @@ def transactions_of(
     From here on, the runtime decides when the sink commits.
 
     :param runs: the last run of each task.
-    :param warn: adds a warning for the user to the status.
+    :param warn: adds a warning for the user.
     :raises SinkShared: another query writes to the same sink object.
     """
     sink = said.each_batch.given if said.each_batch else None

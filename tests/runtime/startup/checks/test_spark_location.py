@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
+from streamjob.runtime.startup.checks.spark_location import refuse_ignored
 from streamjob.runtime.startup.restore_point import NothingToAdopt
-from streamjob.runtime.startup.spark_location import refuse_ignored
 
-from ..localfiles import LocalFiles
+from ...localfiles import LocalFiles
 
 
 class Files(LocalFiles):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...storage.hadoop import HadoopFiles
-from ..spark.checkpoint_dir import CheckpointDir
-from .restore_point import NothingToAdopt
+from ....storage.hadoop import HadoopFiles
+from ...spark.checkpoint_dir import CheckpointDir
+from ..restore_point import NothingToAdopt
 
 SETTING = "spark.sql.streaming.checkpointLocation"
 
