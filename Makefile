@@ -42,7 +42,7 @@ images: ## Build the product's images
 
 .PHONY: test
 test: SPARKS = spark35 spark43
-test: ready-to-test ## Run the tests that every commit must pass, end to end on a real cluster too (about an hour on two cores)
+test: ready-to-test ## Run the tests that every commit must pass, end to end on a real cluster too (about half an hour on two cores)
 	@dev/test.sh
 
 .PHONY: test-all

@@ -215,6 +215,7 @@ say("the end")
 """
 
 
+@pytest.mark.slow
 def test_row1_files_that_a_run_has_read_are_not_asked_for_again(spark: SparkSession, tmp_path: Path) -> None:
     """The check costs no run: the only other one is the max watermark's."""
     script = Script(tmp_path, CHECKED)

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.any_spark
 NOW = "{'availableNow': True}"
 
 
+@pytest.mark.slow
 def test_r1_one_query_after_another(spark: SparkSession, tmp_path: Path) -> None:
     """Each reads what the one before it has written; batch work is done between them and after the last."""
     script = Script(

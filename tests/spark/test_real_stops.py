@@ -312,6 +312,7 @@ def test_r24_an_interrupt_while_the_first_of_three_runs(spark: SparkSession, tmp
     assert script.values(spark, "gold") == [v for v in script.windows(spark) if v > 30]
 
 
+@pytest.mark.slow
 def test_a_stop_ends_though_a_query_is_dead(spark: SparkSession, tmp_path: Path) -> None:
     script = Script(
         tmp_path,

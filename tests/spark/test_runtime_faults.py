@@ -159,6 +159,7 @@ padded.writeStream.queryName("rows").format("json").start("{sink}").awaitTermina
 """
 
 
+@pytest.mark.slow
 def test_a_sink_without_room_is_named(tmp_path: Path) -> None:
     """Spark wraps what a task has met: its own message says only that the task failed."""
     (tmp_path / "disk").mkdir()

@@ -14,6 +14,7 @@ from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.spark.session_conf import Settings
 from streamjob.runtime.startup.checks.pinned_settings import tell_pinned
 from streamjob.storage.hadoop import HadoopFiles
+from tests import gate
 
 from .apps.windows import SCHEMA, windows
 from .job import APP, Feed
@@ -113,7 +114,7 @@ def test_settings_that_a_checkpoint_pins_are_named(
 
 
 @pytest.mark.parametrize(
-    "manager", [ABORTABLE, pytest.param("org.example.NoSuchManager", marks=pytest.mark.slow)]
+    "manager", gate.slow_but(["org.example.NoSuchManager"], [ABORTABLE, "org.example.NoSuchManager"])
 )
 @pytest.mark.default_spark
 def test_a_manager_of_checkpoint_files_that_does_not_fit_is_refused(
