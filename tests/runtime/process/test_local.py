@@ -10,6 +10,7 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,7 @@ from streamjob.runtime.__main__ import parser
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.process.local import handover
 from streamjob.runtime.process.local.job_folder import JobFolder
-from streamjob.runtime.process.local.run import settings_for
+from streamjob.runtime.process.local.run import HasCheckpoints, settings_for
 from streamjob.runtime.process.local.telling import describe
 from streamjob.storage.local_disk import path_of
 
@@ -109,6 +110,25 @@ def test_a_start_that_is_refused_before_its_first_query_is_no_epoch(tmp_path: Pa
     place.begin(2)
     settings = settings_for(Application("app.py"), place, index, Restore(), drain=False)
     assert (settings.epoch, settings.restore.exact, settings.restore.again) == (3, False, False)
+
+
+def test_a_restore_that_has_not_completed_goes_on(tmp_path: Path) -> None:
+    """Queries that have not begun would begin from nothing, and read again what is in the savepoint."""
+    place, index = JobFolder(tmp_path), indices.empty("uid")
+
+    def restored(*, known: indices.Index = index, **begin: Any) -> Restore:
+        return settings_for(Application("app.py"), place, known, Restore(**begin), drain=False).restore
+
+    place.write_origin(restored(savepoint="file:/mistyped"))
+    assert restored().savepoint is None, "no query had begun"
+    place.write_origin(restored(savepoint="file:/stop-1", allow_drained=True))
+    (tmp_path / "checkpoints" / "orders").mkdir(parents=True)
+    assert restored() == Restore(savepoint="file:/stop-1", allow_drained=True)
+    assert restored(savepoint="file:/stop-1") == restored()
+    with pytest.raises(HasCheckpoints, match="has begun from file:/stop-1"):
+        restored(savepoint="file:/stop-2")
+    ended = CheckpointRecord(1, 1, None, None, None, "2026-01-01T00:00:00Z", ())
+    assert restored(known=indices.add(index, ended)).savepoint is None
 
 
 @pytest.mark.parametrize("name", ["job", "a job ü", "50%", "a%20b", "#1", "why?", "[x]*{y}"])

@@ -3,6 +3,7 @@
 DIR/checkpoints     the queries' checkpoint directories
 DIR/savepoints      one folder per stop and per drain
 DIR/index.json      the index, as in the job's ConfigMap; a checkpoint completes when it is recorded here
+DIR/restore.json    what the job was to begin from, until it has a checkpoint of its own
 DIR/epoch           the number of the last epoch in which a query was admitted
 DIR/lock            locked while a process runs the job; the number of that process
 DIR/status.json     the driver's status, as it was last; `streamjob status --local DIR` shows it
@@ -60,6 +61,21 @@ class JobFolder:
 
     def write_index(self, index: Index) -> None:
         self._write("index.json", indices.dumps(index))
+
+    def origin(self) -> Restore | None:
+        """What the queries of an earlier attempt have begun from; None if none has begun, or from nothing.
+
+        :raises FormatError: it cannot be read.
+        """
+        path, checkpoints = self.folder / "restore.json", self.folder / "checkpoints"
+        if not path.exists() or not checkpoints.is_dir() or not any(checkpoints.iterdir()):
+            return None
+        return codec.loads(Restore, path.read_text())
+
+    def write_origin(self, begin: Restore) -> None:
+        """Note it before the first query begins."""
+        if begin.savepoint is not None or begin.checkpoints:
+            self._write("restore.json", codec.dumps(replace(begin, latest=None)))
 
     def next_epoch(self) -> int:
         """The epoch that begins next. An attempt that was refused before its first query does not count."""

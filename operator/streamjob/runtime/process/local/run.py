@@ -95,6 +95,8 @@ def run(
         """The folder is locked: this process is the job."""
         place.write_index(index)  # if it is new, it gives the job its uid
         place.write_config(settings)
+        if index.latest is None:
+            place.write_origin(settings.restore)
         threads.start(complete, "streamjob-index", board, driver, place, index)
 
     def take_over(old: int) -> None:
@@ -134,6 +136,32 @@ def _refuse_missing(application: Application) -> None:
         )
 
 
+def begin_from(place: JobFolder, begin: Restore) -> Restore:
+    """What a job without a checkpoint of its own begins from.
+
+    An attempt may have ended when only some of its queries had begun from a savepoint. The others begin from
+    it, too, and not from nothing.
+
+    :param begin: the user's options.
+    :raises HasCheckpoints: they name another savepoint.
+    """
+    before = place.origin()
+    if before is None:
+        return begin
+    if begin.savepoint not in (None, before.savepoint):
+        raise HasCheckpoints(
+            f"the job in {place.folder} has begun from {before.savepoint}",
+            remedy="Choose another --state for --restore",
+        )
+    if begin.savepoint is None:
+        tell(f"streamjob: continues to restore {before.savepoint}: no checkpoint has completed since")
+    return replace(
+        before,
+        allow_drained=begin.allow_drained or before.allow_drained,
+        allow_non_restored_state=begin.allow_non_restored_state or before.allow_non_restored_state,
+    )
+
+
 def settings_for(
     application: Application,
     place: JobFolder,
@@ -158,7 +186,7 @@ def settings_for(
         application=application,
         checkpoints=place.uri("checkpoints"),
         next_checkpoint=index.next_id,
-        restore=replace(begin, latest=latest, exact=exact),
+        restore=replace(begin if latest else begin_from(place, begin), latest=latest, exact=exact),
         checkpointing=CheckpointSettings(interval=CHECKPOINT_SECONDS),
         termination=request if drain else None,
         spark_conf=config.of_laptop(),
