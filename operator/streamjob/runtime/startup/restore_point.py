@@ -248,9 +248,10 @@ class RestorePoints:
         return [past for stage in left if (past := self._past[stage.uid]) is not None]
 
     def _past_reader(self, files: HadoopFiles, stage: StageRecord) -> PastReader | None:
-        """What the stage has read; None if it goes on to read."""
+        """What the stage has read; None if it goes on to read, as all do that are copied and reopened."""
         directories = [self.directory(files, stage.uid, task) for task in stage.tasks]
-        if not stage.finished and not any(d.is_drained() for d in directories):
+        reopens = self.savepoint is not None and self.config.restore.allow_drained
+        if not stage.finished and (reopens or not any(d.is_drained() for d in directories)):
             return None
         notes = [ends for d in directories if (ends := noted(d)) is not None]
         reads = tuple(channel for ends in notes for channel in ends.channels_read(files.canonical))

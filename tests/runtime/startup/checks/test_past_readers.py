@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from streamjob.protocol.formats import codec
+from streamjob.protocol.formats import manifest as manifests
 from streamjob.protocol.formats.records import (
     CheckpointRecord,
     JobRef,
@@ -64,6 +65,29 @@ def test_w7_what_runs_on_or_has_started_is_no_past_reader(tmp_path: Path) -> Non
     live = stage(tmp_path, "live", Place("files", "file:/data/clean"), finished=False)
     done = stage(tmp_path, "done", Place("files", "file:/data/clean"))
     assert points(tmp_path, live, done).past_readers(FILES, ["done"]) == []
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_drained_savepoint_that_is_reopened_has_no_past_reader(tmp_path: Path, allowed: bool) -> None:
+    """Each of its queries is started again, with empty windows, in whatever order. A part of it that was
+    drained and may not be reopened reads no more.
+    """
+    report, live = (
+        stage(tmp_path, uid, Place("files", "file:/data/clean"), finished=False) for uid in ("report", "live")
+    )
+    record = CheckpointRecord(5, 1, None, None, None, "2026-01-01T00:00:00Z", (report, live))
+    savepoint, job = f"file:{tmp_path}/stop-1", JobRef("ns", "orders", "uid")
+    manifest = manifests.new(job, "4.1.4", record, ())
+    FILES.write_new(f"{savepoint}/{manifests.NAME}", manifests.dumps(manifest))
+    restore = Restore(savepoint=savepoint, allow_drained=allowed)
+    config = DriverConfig(job, 1, Application("app.py"), f"file:{tmp_path}/new", restore=restore)
+    begun = RestorePoints(config)
+    drained = begun.directory(FILES, "report", report.tasks[0])
+    FILES.write_new(
+        f"{drained.uri}/offsets/1",
+        f'v1\n{{"batchWatermarkMs":{MAX_WATERMARK_MS},"conf":{{}}}}\n{{}}'.encode(),
+    )
+    assert [past.uid for past in begun.past_readers(FILES, ())] == ([] if allowed else ["report"])
 
 
 def test_the_directories_are_read_once_however_many_queries_start(tmp_path: Path) -> None:
