@@ -97,7 +97,7 @@ class _Waiting:
         query = writer.trigger(processingTime="1 hour").start()
         execution = Internals(spark, BY_VERSION[LINE]).execution(query)
         sources = sources_of_plan(source._jdf.queryExecution().analyzed())
-        lags = Lags(CheckpointDir(HadoopFiles(spark), checkpoint.as_uri()), lambda: sources, spark._jvm)
+        lags = Lags(CheckpointDir(HadoopFiles(spark), checkpoint.as_uri()), sources, spark._jvm)
         self._measure: Callable[[], None] = lambda: lags.measure(lambda: execution.sources)
         self._lags = lags
         while not lags.sources:

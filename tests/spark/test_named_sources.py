@@ -156,7 +156,7 @@ def test_the_lag_and_a_planned_last_batch_keep_the_names(union: Union, internals
         query.processAllAvailable()
         streams = internals.execution(query).sources
         sources = sources_of_plan(frame._jdf.queryExecution().analyzed())
-        lags = Lags(union.directory, lambda: sources, internals.jvm)
+        lags = Lags(union.directory, sources, internals.jvm)
         lags.measure(lambda: streams)
         assert {figures.uid: figures.lag.files for figures in lags.sources} == {
             "source-a": 0,

@@ -74,7 +74,7 @@ def test_a_batch_is_committed_when_its_progress_says_so(directory: CheckpointDir
     """After a resume, an interrupted batch runs again: the newest commit that was listed is older."""
     before = datetime(2026, 1, 2, 3, 4, tzinfo=timezone.utc)
     os.utime(tmp_path / "commits" / "0", (before.timestamp(), before.timestamp()))
-    lags = Lags(directory, lambda: None, None)
+    lags = Lags(directory, None, None)
     lags.measure(lambda: [])
     assert lags.last_commit == "2026-01-02T03:04:00Z"
     again = {"batchId": 1, "timestamp": "2026-01-02T03:15:00.500Z"}
@@ -102,7 +102,7 @@ def test_a_source_that_fails_is_logged_once_and_costs_no_other_its_figures(
     directory: CheckpointDir, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(figures, "meter_of", lambda stream, *_: Broken() if stream == "a topic" else Sound())
-    lags = Lags(directory, lambda: None, None)
+    lags = Lags(directory, None, None)
     for _ in range(3):
         lags.measure(lambda: STREAMS)
         assert lags.sources == (SourceFigures("source-1", Lag(files=0)),)
@@ -113,7 +113,7 @@ def test_spark_is_asked_for_the_sources_until_it_has_them(
     directory: CheckpointDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(figures, "meter_of", lambda *_: Sound())
-    lags = Lags(directory, lambda: None, None)
+    lags = Lags(directory, None, None)
     asked: list[int] = []
 
     def streams() -> list[str]:

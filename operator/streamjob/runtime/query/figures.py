@@ -20,8 +20,6 @@ from ..spark.sources.plan_sources import Source, by_key
 
 log = logging.getLogger("streamjob")
 
-FindSources = Callable[[], Sequence[Source] | None]  # None: they are unknown
-
 
 @dataclass(frozen=True)
 class Figures:
@@ -62,16 +60,16 @@ class Lags:
     `reported` is written by the thread that reads the query's progress: it knows of a commit at once. The
     next measurement may be a while away, or never come if the query ends.
 
-    :param find_sources: the sources of the plan. Called once.
+    :param planned: the sources of the plan, None if they are unknown.
     :param jvm: py4j's view of the JVM.
     """
 
-    def __init__(self, directory: CheckpointDir, find_sources: FindSources, jvm: Any) -> None:
+    def __init__(self, directory: CheckpointDir, planned: Sequence[Source] | None, jvm: Any) -> None:
         self.reported: datetime | None = None
         self._listed: datetime | None = None
         self.sources: tuple[SourceFigures, ...] = ()
         self._directory = directory
-        self._find_sources = find_sources
+        self._planned = planned
         self._jvm = jvm
         self._meters: dict[str, Meter] | None = None  # None until the query has its sources
         self._batch: int | None = None
@@ -113,7 +111,7 @@ class Lags:
             meter.close()
 
     def _new_meters(self, streams: Sequence[Any]) -> dict[str, Meter]:
-        of_plan = by_key(self._find_sources() or [])
+        of_plan = by_key(self._planned or [])
         if len(of_plan) == len(streams):
             known: list[tuple[str, Source | None]] = list(of_plan.items())
         else:

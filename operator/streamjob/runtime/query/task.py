@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
@@ -34,6 +34,7 @@ from ..spark.max_watermark.batch import (
 from ..spark.max_watermark.resting_query import RestingQuery, come_to_rest
 from ..spark.progress import described
 from ..spark.sources.end_of_input import read_by, traits_of
+from ..spark.sources.plan_sources import Source
 from ..spark.sources.source_log import left_at
 from ..spark.state.snapshots import upload_snapshots
 from ..spark.tables.find import FindTable
@@ -43,7 +44,7 @@ from .definition import Definition
 from .driver_state import StateManager
 from .edges import Ends
 from .endpoints import NotedEnds, note
-from .figures import Figures, FindSources, Lags, figures_of
+from .figures import Figures, Lags, figures_of
 from .transactions import Transactions
 
 log = logging.getLogger("streamjob")
@@ -83,7 +84,7 @@ class Stage:
     :param noted_ends: what it reads and writes, to be noted in its directory with the first checkpoint.
     :param manager: the JVM's StreamingQueryManager of its session.
     :param find_table: see `tables.find.table_written`.
-    :param sources: see `Lags`.
+    :param sources: of its plan, None if they are unknown.
     """
 
     name: TaskName
@@ -111,7 +112,7 @@ class Stage:
     noted_ends: NotedEnds | None = None
     manager: Any = None
     find_table: FindTable = lambda: None
-    sources: FindSources = lambda: None
+    sources: Sequence[Source] | None = None
 
     def __post_init__(self) -> None:
         self.uid, self.task = self.name.uid, self.name.task

@@ -99,6 +99,10 @@ def refuse_asynchronous_progress(start: QueryStart) -> None:
 
 
 def find_restore_point(start: QueryStart) -> None:
+    """Whatever is wrong with it is said before a directory is made.
+
+    :raises StreamJobError: as `QueryStart.point`.
+    """
     log.debug("stage %s: %s, from %s", start.task, start.plan.start, start.point.folder)
 
 
@@ -392,8 +396,8 @@ ADMISSION: tuple[Rule, ...] = (
     warn_of_flushed_reader,
     warn_of_socket,
     warn_of_adoption_in_place,
-    # Nothing refuses the query any more. What is its own is written down.
     keep_driver_state,
+    # What is the query's own is written down. From here on, only a failure or a faster query refuses it.
     take_directory,
     note_endpoints,
     recover_transactions,

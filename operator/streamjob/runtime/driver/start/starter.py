@@ -309,7 +309,7 @@ def _run(start: QueryStart) -> Stage:
         noted_ends=start.compared.now,
         manager=query_manager(writer),
         find_table=start.find_table,
-        sources=lambda: start.sources,
+        sources=start.sources,
     )
 
 

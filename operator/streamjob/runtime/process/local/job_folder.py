@@ -74,8 +74,8 @@ class JobFolder:
 
     def write_origin(self, begin: Restore) -> None:
         """Note it before the first query begins."""
-        if begin.savepoint is not None or begin.checkpoints:
-            self._write("restore.json", codec.dumps(replace(begin, latest=None)))
+        if begin.savepoint is not None:
+            self._write("restore.json", codec.dumps(begin))
 
     def next_epoch(self) -> int:
         """The epoch that begins next. An attempt that was refused before its first query does not count."""

@@ -136,7 +136,7 @@ def _refuse_missing(application: Application) -> None:
         )
 
 
-def begin_from(place: JobFolder, begin: Restore) -> Restore:
+def origin_of(place: JobFolder, begin: Restore) -> Restore:
     """What a job without a checkpoint of its own begins from.
 
     An attempt may have ended when only some of its queries had begun from a savepoint. The others begin from
@@ -186,7 +186,7 @@ def settings_for(
         application=application,
         checkpoints=place.uri("checkpoints"),
         next_checkpoint=index.next_id,
-        restore=replace(begin if latest else begin_from(place, begin), latest=latest, exact=exact),
+        restore=replace(begin if latest else origin_of(place, begin), latest=latest, exact=exact),
         checkpointing=CheckpointSettings(interval=CHECKPOINT_SECONDS),
         termination=request if drain else None,
         spark_conf=config.of_laptop(),
