@@ -280,10 +280,11 @@ async def test_another_request_ends_the_waiting(world: Cluster) -> None:
 async def test_ctrl_c_leaves_what_was_requested(world: Cluster) -> None:
     terminal = Terminal(world.namespace)
     await world.apply()
-    driver = await Driver.of(world, 1)
+    await Driver.of(world, 1)
     await phase(world, "Running")
     waiting = await terminal.start("stop", "orders", "--wait")
-    await driver._request(TerminationRequest)
+    assert waiting.stdout is not None
+    assert b"stop of orders" in await waiting.stdout.readline()
     waiting.send_signal(2)
     ran = await terminal.end("", waiting)
     assert ran.code == ExitCode.INTERRUPTED

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import signal
 
 import pytest
 
-from streamjob.cli.errors import ExitCode
+from streamjob.cli.errors import ExitCode, Interrupted
 from streamjob.cli.kubectl import Kubectl
 from streamjob.cli.kubectl_errors import Forbidden, KubectlError, NotFound, Refused, error
 from streamjob.cli.kubectl_output import documents
@@ -71,6 +73,20 @@ def test_the_log_of_kubectls_library_is_not_what_it_says() -> None:
     assert error(f"{log}\n{log}\n{said}").message == said
     assert str(error(said)).startswith(f"{said} See whether")
     assert error(log).message == log, "if it says nothing else"
+
+
+def test_ctrl_c_during_a_change_says_that_it_may_have_been_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """kubectl may have been answered, and not yet have ended."""
+    script = f"kill -INT {os.getpid()}; exec sleep 20"
+    monkeypatch.setenv("KUBECTL", f"sh -c {shlex.quote(script)}")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(Interrupted, match="x was being changed") as e:
+            Kubectl().patch("streamjobs", "x", {})
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert e.value.exit_code is ExitCode.INTERRUPTED
+    assert "get streamjobs x" in e.value.remedy
 
 
 def test_a_kubectl_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

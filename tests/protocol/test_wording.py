@@ -19,7 +19,7 @@ SPOKEN_BY_DRIVERS = ("runtime", "protocol", "storage", "jvm", "sinks")
 OF_PODS = {
     "protocol/formats/savepoint_cause.py",  # an eviction
     "runtime/__main__.py",  # --help
-    "runtime/driver/start/transactional_sink.py",  # checkpoint.interval: 0
+    "runtime/startup/transactional_sink.py",  # checkpoint.interval: 0
     "runtime/process/config.py",
     "runtime/savepoints/adopt.py",
     "runtime/savepoints/cli.py",
@@ -98,3 +98,4 @@ def test_nothing_that_is_said_at_a_terminal_is_about_a_cluster() -> None:
         if " " in text and OF_CLUSTERS.search(wording.fill(text))
     }
     assert told == set()
+    assert set(spoken()) >= OF_PODS

@@ -23,3 +23,10 @@ class CommandError(StreamJobError):
 
     reason: ClassVar[str] = "CommandFailed"
     exit_code: ClassVar[ExitCode] = ExitCode.PROBLEM
+
+
+class Interrupted(CommandError):
+    """Ctrl-C has come while something was being changed: nobody knows whether it has been."""
+
+    reason = "Interrupted"
+    exit_code = ExitCode.INTERRUPTED

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from .errors import Interrupted
 from .kubectl_errors import Conflict, Forbidden, KubectlError, NotFound, Refused, error
 from .kubectl_output import Event, Gathered, Obj, Watch, documents, end
 
@@ -168,9 +169,17 @@ class Kubectl:
         :param dry_run: the API server only checks it.
         :returns: the object as it is then.
         :raises Refused: a rule of the resource does not allow it.
+        :raises Interrupted: by Ctrl-C, before the API server has answered.
         """
         options = ["--dry-run=server"] if dry_run else []
-        text = self.run("patch", kind, name, "--type=merge", "-p", json.dumps(change), *options, "-o", "json")
+        words = ["patch", kind, name, "--type=merge", "-p", json.dumps(change), *options, "-o", "json"]
+        try:
+            text = self.run(*words)
+        except KeyboardInterrupt:
+            raise Interrupted(
+                f"interrupted while {name} was being changed: the change may have been made",
+                remedy=f"See `{shlex.join(self.command('get', kind, name, '-o', 'yaml'))}`",
+            ) from None
         found: Obj = json.loads(text)
         return found
 

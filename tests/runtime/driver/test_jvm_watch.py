@@ -23,7 +23,8 @@ class Child:
 
     def __init__(self) -> None:
         self.board = StatusBoard(DriverStatus(1, "uid-1", 1, DriverPhase.RUNNING))
-        self.process = subprocess.Popen([sys.executable, "-c", ANSWERS], stdin=-1, stdout=-1, text=True)
+        # Unbuffered: what could not be written is not written again when the pipe is closed.
+        self.process = subprocess.Popen([sys.executable, "-c", ANSWERS], stdin=-1, stdout=-1, bufsize=0)
         self.answers = 0
         self.ping()
         JvmWatch(self.ping, self.process.pid, self.board, pause=0.01, second=0.01).start()
@@ -31,8 +32,7 @@ class Child:
     def ping(self) -> None:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
+        self.process.stdin.write(b"\n")
         if not self.process.stdout.readline():
             raise ConnectionError
         self.answers += 1
