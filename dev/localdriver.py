@@ -77,7 +77,6 @@ class LocalDriver:
         self.storage = storage or uri_of(home)
         self.environment = environment or {}
         self.epoch = epoch
-        self.record: CheckpointRecord | None = None
         secrets = home / f"secrets-{epoch}"
         secrets.mkdir(parents=True)
         credentials = certs.new(datetime.now(timezone.utc))
@@ -101,6 +100,7 @@ class LocalDriver:
             spark_conf=spark_conf,
             **config,  # type: ignore[arg-type]
         )
+        self.record = self.config.restore.latest  # a driver that starts no query leaves it as it is
         variables = {
             **os.environ,
             "PYTHONUNBUFFERED": "1",

@@ -8,36 +8,17 @@ from pathlib import Path
 import pytest
 
 from dev.localdriver import LocalDriver
-from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.commands import Mode
 
 from .feeds import eventually
 
 HEAD = """
-import threading, time
-from pathlib import Path
-from pyspark import SparkConf, SparkContext
+import time
 from pyspark.sql import SparkSession
 
 def say(*words):
     print(*words, flush=True)
 
-def a_round(spark):
-    rows = spark.readStream.schema("value string").text("in").writeStream.queryName("rounds")
-    rows.trigger(availableNow=True).format("parquet").start("out").awaitTermination()
-    say("a round is over")
-
-"""
-SETTLED_LATER = """
-from streamjob.runtime.driver.start import without_query
-without_query.PATIENCE = 0.5
-say("polls")
-while not Path("due").exists():
-    time.sleep(0.05)
-context = SparkContext(conf=SparkConf().setAppName("mine"))
-spark = SparkSession.builder.config("spark.sql.warehouse.dir", "elsewhere").getOrCreate()
-say("app", context.appName, spark.conf.get("spark.sql.warehouse.dir"))
-a_round(spark)
 """
 IN_A_CALL = """
 spark = SparkSession.builder.getOrCreate()
@@ -83,21 +64,6 @@ def app(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 def says(driver: LocalDriver, text: str) -> None:
     eventually(lambda: text in driver.log.read_text(), text)
-
-
-@pytest.mark.parametrize("app", [pytest.param(SETTLED_LATER, id="settled-later")], indirect=True)
-def test_a_drain_that_waits_makes_no_session(app: Path, tmp_path: Path) -> None:
-    """The script makes it later, with settings of its own."""
-    with LocalDriver(tmp_path, app) as driver:
-        says(driver, "polls")
-        driver.terminate(Mode.DRAIN)
-        says(driver, "the drain waits")
-        (tmp_path / "due").touch()
-        record = driver.finish()
-        said = driver.log.read_text()
-    assert "app mine elsewhere" in said.replace(f"file:{tmp_path}/", "")
-    assert record.scenario is Scenario.DRAIN
-    assert said.count("the drain waits") == 1
 
 
 @pytest.mark.parametrize("app", [pytest.param(IN_A_CALL, id="in-a-call")], indirect=True)

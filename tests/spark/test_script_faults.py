@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from dev.localdriver import LocalDriver
-from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.commands import Mode, TerminationRequest
+from streamjob.protocol.messages.driver_config import Restore
+from streamjob.protocol.messages.driver_status import DriverPhase
 
 pytestmark = pytest.mark.any_spark
 HEAD = "from pyspark.sql import SparkSession\nspark = SparkSession.builder.getOrCreate()\n"
@@ -108,13 +109,15 @@ def test_a_termination_that_waits_does_not_keep_a_script_that_is_no_job(
 
 
 def test_a_stop_that_waits_ends_a_script_without_a_query(tmp_path: Path) -> None:
-    """It has nothing that a stop could lose: no checkpoint, and nothing ran before."""
+    """There is nothing to save, and it is no failure."""
     script = tmp_path / "app.py"
     script.write_text(FAULTS["no query"][0])
     asked = TerminationRequest("stop-1-2", 1, Mode.STOP, (tmp_path / "savepoint").as_uri())
-    with LocalDriver(tmp_path, script, epoch=2, termination=asked) as driver:
-        record = driver.finish()
-    assert (record.scenario, record.request_id, record.stages) == (Scenario.STOP, "stop-1-2", ())
+    with LocalDriver(tmp_path, script, epoch=2, termination=asked, restore=Restore(exact=True)) as driver:
+        assert driver.wait() == 0, driver.tail()
+    report = driver.report()
+    assert (report.phase, report.problem, report.completed) == (DriverPhase.STARTING, None, None)
+    assert (report.exit_reason, report.unchanged_since) == ("the script has ended before a query began", 0)
 
 
 def test_an_unreachable_checkpoint_location(tmp_path: Path) -> None:

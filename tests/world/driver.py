@@ -16,7 +16,6 @@ from streamjob.controller.objects import names
 from streamjob.protocol.engine import events as ev
 from streamjob.protocol.engine.coordinator import TerminationConflict
 from streamjob.protocol.formats import codec
-from streamjob.protocol.graph import task_id
 from streamjob.protocol.lifecycle import TaskState
 from streamjob.protocol.messages.commands import Mode, SavepointRequest, TerminationRequest
 from streamjob.protocol.messages.driver_config import DriverConfig, Gate
@@ -25,6 +24,7 @@ from streamjob.protocol.messages.final_report import report
 from streamjob.protocol.restore.recovery import recorded_edges, spent, unfinished_tasks
 from streamjob.runtime.driver.dispatcher import Dispatcher, EffectQueue
 from streamjob.runtime.driver.requests import Requests
+from streamjob.runtime.driver.script.before_first_query import why_needed
 from streamjob.runtime.driver.start.gate_keeper import GateConflict, GateKeeper
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.process.pod import INDEX_WAIT
@@ -209,26 +209,14 @@ class Driver:
         nothing, started = spent(stages), {query.uid for query in self.queries.values()}
         return tuple(s.uid for s in stages if not s.finished and s.uid not in nothing | started)
 
-    def has_nothing_left(self) -> bool:
-        """As `without_query.WithoutQuery.is_the_end`."""
-        latest = self.config.restore.latest
-        if latest is None or latest.uncommitted or not latest.drained:
-            return False
-        for stage in latest.stages:
-            (task,) = stage.tasks
-            self.take(ev.TaskRestoredFinished(task_id(stage.uid, 0, 1), (), task.batch))
-        return True
-
-    def needs_queries(self) -> bool:
-        """As `without_query.WithoutQuery`, for a stop: only queries can commit, or say what ran before."""
-        latest, restore = self.config.restore.latest, self.config.restore
-        known = {stage.uid for stage in latest.stages} if latest else set()
-        ran = [
-            uid
-            for uid in self.world.plan.shape.stages
-            if self.world.storage.directory(self.config.checkpoints, uid).batch >= 0
-        ]
-        return bool((latest and latest.uncommitted) or (not restore.exact and set(ran) - known))
+    def why_needs_query(self) -> str | None:
+        """As `driver.Driver.why_needs_query`."""
+        request = self.requests.request
+        needed = why_needed(self.config.restore, request.mode if request is not None else None)
+        if needed is None and not self.requests.stops:
+            self.notes.nothing_left = True
+            self.publish()
+        return needed
 
     def checkpoint_due(self) -> None:
         if not self._terminated:
@@ -410,7 +398,8 @@ class Driver:
         if problem is not None and self._terminated and self.coordinator.request is not None:
             problem = None
             self.board.update(problem=None)
-        self.board.update(exit_code=code, exit_reason="the script came to its end")
+        unchanged = self._unchanged_since
+        self.board.update(exit_code=code, exit_reason="the script came to its end", unchanged_since=unchanged)
         truth, asked = self.world.oracle.truth(self.config.job.uid), self.coordinator.request is not None
         if self.may_write:
             failed = not asked and (code != 0 or problem is not None)
@@ -428,6 +417,14 @@ class Driver:
             self.board.update(phase=DriverPhase.FAILED, problem=problem, degraded=None)
         self._remove_executors()
         self._end(code, report(self.status))
+
+    @property
+    def _unchanged_since(self) -> int | None:
+        """As `driver.Driver.unchanged_since`."""
+        restore = self.config.restore
+        if self.began is not None or not self.may_write or not restore.exact:
+            return None
+        return restore.latest.checkpoint if restore.latest else 0
 
     def _make_executors(self) -> None:
         """Spark makes them, and takes them away when the process ends in order. They wait for a node."""

@@ -13,7 +13,8 @@ from streamjob.protocol.formats.records import OperatorKind, OperatorRecord
 from streamjob.protocol.lifecycle import TaskState
 from streamjob.protocol.messages.driver_status import Problem
 from streamjob.protocol.restore.recovery import AlreadyDrained, Start, stage_plan
-from streamjob.runtime.driver.requests import HURRY, PATIENCE
+from streamjob.runtime.driver.requests import HURRY
+from streamjob.runtime.driver.script.before_first_query import Patience
 from streamjob.runtime.query.figures import Figures
 
 from .plan import Scripted
@@ -21,8 +22,6 @@ from .query import BATCH, Query
 
 if TYPE_CHECKING:
     from .driver import Driver
-
-GRACE = 20.0  # seconds that a script has after the end of its job
 
 
 class Script:
@@ -35,6 +34,8 @@ class Script:
         self._to_start = list(driver.world.plan.shape.stages)
         self._busy = False  # between two of its lines: it waits for nothing
         self._dead: set[Query] = set()  # failed runs that it has heard of
+        self._patience = Patience()
+        self._stubborn = driver.config.epoch % 3 == 0
 
     @property
     def _in_turn(self) -> bool:
@@ -58,24 +59,20 @@ class Script:
             return self._poll(driver.some(0.0, 300.0) * driver.some(0.0, 1.0))
         return self._start_first()
 
-    def _poll(self, left: float, asked: float = 0.0) -> None:
+    def _poll(self, left: float) -> None:
         """It starts nothing yet.
 
         :param left: seconds until something happens that makes it start its queries.
-        :param asked: for so many seconds a stop has waited for it, see `WithoutQuery.look`.
         """
         driver = self.driver
         if driver.failed:
             return None
         if left <= 0:
-            return self._start_first() if not driver.coordinator.terminated else self._end()  # JobStopped
-        if driver.coordinator.terminated and asked > PATIENCE + GRACE:
-            return self._end()
-        asked = asked + 1.0 if driver.requests.stops else 0.0
-        if asked > PATIENCE and not driver.coordinator.has_tasks and not driver.needs_queries():
-            driver.take(ev.AllStarted(none=True))
-            driver.requests.settle()
-        return driver.later(1.0, lambda: self._poll(left - 1.0, asked))
+            return self._start_first()
+        over = self._patience.is_over(driver.requests.request, driver.world.loop.time())
+        if over and driver.why_needs_query() is None:
+            return driver.leave(3 if self._stubborn else 0, None)  # what it makes of SystemExit
+        return driver.later(1.0, lambda: self._poll(left - 1.0))
 
     def _start_first(self) -> None:
         driver = self.driver
@@ -149,9 +146,11 @@ class Script:
 
     def _end(self) -> None:
         self.ended = True
-        if not self.driver.coordinator.has_tasks and not self.driver.has_nothing_left():
+        if self.driver.coordinator.has_tasks:
+            return self.driver.take(ev.ScriptEnded())
+        if self.driver.why_needs_query() is not None:
             return self.driver.leave(1, Problem("NoQueryStarted", "no query", "Start one"))
-        return self.driver.take(ev.ScriptEnded())
+        return self.driver.leave(0, None)
 
     def _refresh_later(self) -> None:
         """`query.stop(); query = ….start()`, again and again, of its last query."""

@@ -69,11 +69,23 @@ _SPECIAL: dict[str, Plan] = {
         Shape(stages=TWO, transactional=True, bounded=3, script=Scripted.NOTES, chained=False),
         (APPLY, Step("Stopped", 28.0, "Running"), Step("Running", 3.0, "Stopped")),
     ),
-    # Its script has started nothing when it is stopped: there is a checkpoint without stages.
+    # Its script has started nothing when it is stopped, first without a checkpoint.
     "stopped-before-it-started": Plan(
         13,
         Shape(stages=TWO, script=Scripted.POLLS),
         (APPLY, Step("Stopped", 20.0), Step("Running", 3.0, "Stopped"), Step("Stopped", 200.0, "Running")),
+    ),
+    # One has died while its queries ran. The next one is to stop, and is evicted while its script polls.
+    "evicted-before-it-started": Plan(
+        16,
+        Shape(stages=TWO, script=Scripted.POLLS),
+        (
+            APPLY,
+            Step("kill pod", 20.0, "Running"),
+            Step("Stopped", 20.0),
+            Step("delete pod", 8.0),
+            Step("Running", 3.0, "Stopped"),
+        ),
     ),
     # The checkpoint is in the index, and the driver dies before its sinks have committed.
     "uncommitted": Plan(

@@ -7,7 +7,6 @@ device, and ends with this process. The settings of `spark-defaults.conf` for fi
 from __future__ import annotations
 
 import os
-import shutil
 import struct
 import subprocess
 import tempfile
@@ -74,37 +73,6 @@ def of_driver() -> Jvm:
     return Jvm(SparkContext._gateway)
 
 
-class _OfContext(Jvm):
-    """The JVM of a SparkContext of the script's.
-
-    :param context: the JavaSparkContext.
-    """
-
-    def __init__(self, gateway: Any, context: Any) -> None:
-        super().__init__(gateway)
-        self._context = context
-
-    def hadoop_conf(self) -> Any:
-        return self.jvm.org.apache.hadoop.conf.Configuration(self._context.hadoopConfiguration())
-
-
-def beside_the_script(settings: Mapping[str, str]) -> Jvm:
-    """A JVM to access files with, for a job whose script has not come to its first query.
-
-    It is the script's JVM if that runs already, and otherwise one of our own. No session is made, and no JVM
-    that pyspark knows of: the script may still make its own, with settings of its own.
-
-    :param settings: Spark configuration of a JVM of our own.
-    :raises NoJvm: as `SmallJvm`.
-    """
-    gateway = SparkContext._gateway
-    if gateway is None:
-        return SmallJvm(settings)
-    # It is the active one before it has its other half.
-    context = getattr(SparkContext._active_spark_context, "_jsc", None)
-    return Jvm(gateway) if context is None else _OfContext(gateway, context)
-
-
 class SmallJvm(Jvm):
     """A JVM that the constructor starts and `close()` ends.
 
@@ -116,18 +84,10 @@ class SmallJvm(Jvm):
         numpy_converters.ask_of_numpy_values_only()
         options = {"spark.driver.memory": MEMORY, **class_archive.settings(), **settings}
         words = [word for key, value in options.items() for word in ("--conf", f"{key}={value}")]
-        # Not by pyspark's `launch_gateway`, which reads PYSPARK_SUBMIT_ARGS: the script may be about to set
-        # it for the JVM of its own.
-        # No TemporaryDirectory: Python deletes it when it exits. A JVM that cannot write there never ends.
-        folder = Path(tempfile.mkdtemp(prefix="streamjob-jvm-"))
-        try:
-            with tempfile.TemporaryFile() as said:
-                super().__init__(self._started([*words, "pyspark-shell"], folder / "connection", said))
-        except Exception:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        # If the script was ended meanwhile, the folder stays: a JVM may have begun that nobody knows of.
-        shutil.rmtree(folder, ignore_errors=True)
+        # Not by pyspark's `launch_gateway`, which reads PYSPARK_SUBMIT_ARGS: that is for the script's JVM.
+        with tempfile.TemporaryDirectory(prefix="streamjob-jvm-") as folder, tempfile.TemporaryFile() as said:
+            connection = Path(folder) / "connection"
+            super().__init__(self._started([*words, "pyspark-shell"], connection, said))
 
     def _started(self, arguments: Sequence[str], connection: Path, said: IO[bytes]) -> Any:
         """A gateway to the JVM, which is `self.process`."""
@@ -138,17 +98,13 @@ class SmallJvm(Jvm):
         try:
             if _comes_up(self.process, connection):
                 return _connect(connection.read_bytes())
-        except BaseException:  # the script is ended, for example
+        except BaseException:  # Ctrl-C, for example
             self.process.kill()
             raise
         said.seek(0)
         lines = said.read().decode(errors="replace").splitlines()
         why = "\n".join(line for line in lines if not line.startswith(CHATTER))
         raise _no_jvm(why or f"it ended with code {self.process.returncode}")
-
-    @property
-    def has_ended(self) -> bool:
-        return self.process.poll() is not None
 
     def close(self) -> None:
         """End it. To close its pipe is not enough: a process that was forked meanwhile holds that, too."""

@@ -202,10 +202,6 @@ class Script:
         """It ends without having started these."""
         return self.driver.tell("script_ended", left=left)
 
-    def do_starts_none(self) -> list[Any]:
-        """The script has started nothing for a while, and a stop does not wait for it."""
-        return self.driver.tell("all_started", none=True)
-
     def do_stop(self) -> list[Any]:
         return self.driver.tell("termination_requested", STOP)
 

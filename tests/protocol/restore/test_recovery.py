@@ -216,6 +216,15 @@ def test_w2_nothing_more_comes_from_what_is_exhausted_and_what_it_reads(
     assert recovery.spent(stages) == set(expected.split())
 
 
+def test_a_script_need_not_start_what_has_finished() -> None:
+    record = _record("A::. B:k:. C::F D::F")
+    a, b, c, d = (replace(s, tasks=tuple(replace(t, exhausted=True) for t in s.tasks)) for s in record.stages)
+    owes = replace(d, tasks=(replace(d.tasks[0], transactions=("t",)),))
+    assert recovery.left_behind((a, c, d), exact=True) == []
+    assert recovery.left_behind((a, b, c, owes), exact=True) == ["B", "D"]
+    assert recovery.left_behind((a, c), exact=False) == ["A"], "another run may have read on"
+
+
 def test_row10_a_task_resumes_in_its_own_directory_with_its_own_state() -> None:
     (stage_plan,) = plans("A*2", _record("A:l:.."))
     assert [t.record.location for t in stage_plan.tasks if t.record] == ["file:/cp/A/0", "file:/cp/A/1"]

@@ -14,7 +14,7 @@ from streamjob.protocol.formats.records import JobRef
 from streamjob.protocol.graph import TaskName
 from streamjob.protocol.messages.commands import Mode, TerminationRequest
 from streamjob.protocol.messages.driver_config import Application, DriverConfig
-from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, TerminationStep
+from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
 from streamjob.runtime.driver.dispatcher import Dispatcher, EffectQueue, QueuedEffect
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.query.figures import Figures
@@ -300,28 +300,3 @@ def test_only_the_last_of_two_final_checkpoints_is_written(job: Job) -> None:
                 written.append(step.effect.number)
     assert triggered > 1, "one was aborted"
     assert written == [triggered]
-
-
-def test_a_stop_without_a_query_saves_and_closes_and_waits_for_no_batch(job: Job) -> None:
-    job.dispatcher.take(ev.AllStarted(none=True))
-    job.dispatcher.take(STOP)
-    steps = [step_of(job)]
-    queue, step = job.next()
-    assert isinstance(step.effect, fx.StoreCheckpoint)
-    job.dispatcher.done(queue, step, ev.CheckpointDurable(1))
-    queue, step = job.next()
-    assert step.effect == fx.AnnounceCheckpoint(1)
-    steps.append(step_of(job))
-    job.dispatcher.done(queue, step, ev.CheckpointCompleted(1))
-    assert job.terminated
-    assert [*steps, step_of(job)] == [
-        TerminationStep.SNAPSHOT,
-        TerminationStep.SNAPSHOT,
-        TerminationStep.CLOSED,
-    ]
-
-
-def step_of(job: Job) -> TerminationStep:
-    termination = job.board.status.termination
-    assert termination is not None
-    return termination.step

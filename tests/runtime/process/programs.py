@@ -58,15 +58,17 @@ threading.Thread(target=end, daemon=True).start()
 
 
 # A driver without Spark: its job has a query, which the script awaits with `await_termination()`. SIGUSR1 is
-# the request to end the job, SIGTERM the same before the query has begun.
+# the request to end the job. With SIGHUP the script has started no query yet, and with SIGTERM the pod is
+# deleted then.
 DRIVER = """
 import builtins, os, signal, sys, threading, time
 from types import SimpleNamespace
-from streamjob.protocol.messages.commands import Mode
-from streamjob.protocol.messages.driver_config import Application
+from streamjob.protocol.messages.commands import Mode, TerminationRequest
+from streamjob.protocol.messages.driver_config import Application, Restore
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
 from streamjob.runtime.driver import threads
 from streamjob.runtime.driver.script import managed_query
+from streamjob.runtime.driver.script.before_first_query import Patience, why_needed
 from streamjob.runtime.driver.script.listeners import Listeners
 from streamjob.runtime.driver.script.sessions import Sessions
 from streamjob.runtime.driver.script_side import ScriptSide
@@ -86,7 +88,7 @@ class Driver:
         self.jvm_died_at = self.requested_at = self.request = self.failure = None
         self.has_tasks = True
         self.script_ended = False
-        self.without_query = SimpleNamespace(look=lambda now: None)
+        self.patience = Patience()
         self.script = SimpleNamespace(listeners=Listeners(self.over.is_set), sessions=Sessions())
         self.end_main_thread = lambda: None
         self._job = self  # as ScriptSide has it
@@ -101,6 +103,18 @@ class Driver:
 
     def runs(self):
         return []
+
+    def ask_before_its_first_query(self):
+        self.has_tasks = False
+        self.request = TerminationRequest("end-1", 1, mode, None, timeout)
+
+    def outlasts_patience(self, now):
+        return self.patience.is_over(None if self.has_tasks else self.request, now)
+
+    def why_needs_query(self):
+        return why_needed(Restore(exact=True), mode)
+
+    unchanged_since = None
 
     def end(self):
         self.requested_at = time.monotonic()
@@ -129,6 +143,7 @@ board = StatusBoard(DriverStatus(1, "uid", 1, DriverPhase.RUNNING))
 driver, signals = Driver(), Signals()
 exits = Exit(board, driver, signals, lambda status: None)
 signals.on(signal.SIGUSR1, driver.end)
+signals.on(signal.SIGHUP, driver.ask_before_its_first_query)
 signals.on(signal.SIGTERM, lambda: exits.leave_at_once("SIGTERM, before its first query began"))
 threads.start(exits.watch_request, "streamjob-tail")
 exits.script_begins()

@@ -78,6 +78,24 @@ def test_a_script_is_left_wherever_it_is_and_its_finally_runs(tmp_path: Path, wh
     assert (code, script_says(out), END in log) == (0, ["finally"], False), log
 
 
+def test_a_stop_tells_a_script_that_starts_no_query(tmp_path: Path) -> None:
+    """It has a third of the request's time to start one, and then the grace period to clean up."""
+    code, out, log = run_script(tmp_path, WAITS["polls"], timeout=1, by=signal.SIGHUP)
+    assert (code, script_says(out), END in log) == (0, ["finally"], False), log
+    assert "the script had started no query when the job was asked to stop" in log
+
+
+def test_a_drain_waits_for_queries_and_says_so_once(tmp_path: Path) -> None:
+    text = """
+        ready()
+        time.sleep(2)
+        print("ends by itself")
+        """
+    code, out, log = run_script(tmp_path, text, mode="Drain", timeout=1, by=signal.SIGHUP)
+    assert (code, script_says(out)) == (0, ["ends by itself"]), log
+    assert log.count("the drain waits for the script, which has started no query") == 1
+
+
 def test_a_script_that_catches_it_is_told_again(tmp_path: Path) -> None:
     text = """
         for n in range(2):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -115,39 +114,6 @@ def test_the_end_of_all_input_is_a_stop_if_a_stage_that_has_not_started_is_left(
     assert ended_by(scenario, (finished, left)) is (
         Scenario.STOP if scenario is Scenario.END_OF_INPUT else scenario
     )
-
-
-def test_a_script_need_not_start_what_has_finished(job: Job) -> None:
-    def left(*stages: StageRecord) -> bool:
-        job.stages = list(stages)
-        carried = CarriedStages(RestorePoints(job.config(Scenario.STOP)))
-        assert carried.are_all
-        return bool(carried.left(FILES))
-
-    exhausted, windows = job.stage("history", exhausted=True), job.stage("windows", WINDOWS, exhausted=True)
-    (finished,) = at_the_end((exhausted,))
-    owes = replace(finished, tasks=(replace(finished.tasks[0], transactions=("t",)),))
-    assert not left(finished)
-    assert not left(exhausted)
-    assert left(finished, windows)
-    assert left(owes)
-    job.log("history", "offsets", 1)
-    assert left(exhausted), "another run has read on"
-
-
-def test_what_ran_before_a_crash_may_be_in_no_checkpoint(job: Job) -> None:
-    """A stop that has only the checkpoint's stages would leave it out of its savepoint."""
-
-    def unrecorded(**restore: Any) -> list[str]:
-        return CarriedStages(RestorePoints(job.config(**restore))).unrecorded(FILES)
-
-    job.stage("early")
-    assert unrecorded(again=True) == []
-    job.log("late", "offsets", 0)
-    assert unrecorded(again=True) == ["late"]
-    assert unrecorded(exact=True) == [], "nothing has run since"
-    job.root = f"{job.root}/gone"
-    assert unrecorded(again=True) == []
 
 
 @pytest.mark.parametrize("exact", [False, True])

@@ -101,4 +101,9 @@ class ExitStatus(Model):
         json_schema_extra=one_of(DriverPhase),
     )
     reason: str = Field(default="", description="Why the driver exited, in one line.")
+    unchanged_since: int | None = Field(
+        default=None,
+        description="If the driver has started no query: number of the checkpoint with which the job had "
+        "ended and since which no driver has started one; 0 if none ever has. Empty if one may have.",
+    )
     time: Timestamp | None = Field(default=None, description="When the driver exited.")

@@ -30,7 +30,16 @@ from ..objects import names
 from ..reports.messages import sentence
 from .actions import Action, DeletePod
 from .observed import Observed, Pod
-from .status import end_failed, ended_with_nothing_left, fail, final, over, settle
+from .status import (
+    end_failed,
+    ended_with_nothing_left,
+    fail,
+    final,
+    left_before_its_first_query,
+    nothing_has_run,
+    over,
+    settle,
+)
 
 CANCEL_GRACE = 1  # second
 SIDECAR_GRACE = 10  # seconds for a sidecar whose driver has ended; Istio's proxy takes 5
@@ -181,16 +190,31 @@ class Context:
 
     @property
     def settled(self) -> bool:
-        """No driver has run since the newest checkpoint, or none ever.
+        """No driver has started a query since the newest checkpoint, or none ever.
 
         The checkpoint directories, and what readers of the sinks see, then match that checkpoint. An end that
         nobody requested counts only if the script did not fail.
         """
         latest, started = self.observed.latest, self.status.started_epoch
-        if latest is None or self.uncommitted:
+        if started == 0 or self.uncommitted:
             return started == 0
+        if left_before_its_first_query(self.status) and nothing_has_run(latest, self.status, started):
+            return True
+        if latest is None:
+            return False
         ended = final(latest) and latest.epoch >= started and not end_failed(latest, self.status)
-        return started == 0 or ended or ended_with_nothing_left(latest, self.status)
+        return ended or ended_with_nothing_left(latest, self.status)
+
+    @property
+    def where_it_ended(self) -> str:
+        """The state of a job that has settled and is to be resumed, for a sentence."""
+        latest = self.observed.latest
+        if latest is None:
+            return "before it began"
+        text = f"with checkpoint {latest.checkpoint}"
+        if latest.epoch < self.status.started_epoch:
+            text += "; its script has started no query since, so it needs no newer savepoint"
+        return text
 
     @property
     def leaving(self) -> bool:
@@ -206,7 +230,8 @@ class Context:
     @property
     def ended(self) -> bool:
         """The newest checkpoint leaves nothing to resume: drained, or out of input."""
-        return over(self.observed.latest)
+        latest = self.observed.latest
+        return over(latest) or (latest is not None and ended_with_nothing_left(latest, self.status))
 
     @property
     def has_begun(self) -> bool:

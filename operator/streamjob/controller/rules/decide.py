@@ -294,7 +294,14 @@ def _how_far_is_the_request(c: Context, ours: TerminationInfo | None) -> str:
     if c.observed.driver is None:
         return "The driver has not answered yet; it gets the request when it does"
     if ours is not None and ours.request_id in c.observed.acknowledged:
-        return "The driver has the request; its script has not started all its queries yet"
+        if c.observed.driver.phase not in BEFORE_GATE:
+            return "The driver has the request; its script has not started all its queries yet"
+        text = "The driver has the request; its script has started no query yet"
+        if ours.mode == Mode.DRAIN.value:
+            return f"{text}, and only queries can be drained"
+        latest, died = c.observed.latest, c.status.restarts
+        lost = died is not None and died.epoch > (latest.epoch if latest is not None else 0)
+        return f"{text}, and only queries can save what an earlier driver has left" if lost else text
     return "The request is on its way to the driver"
 
 

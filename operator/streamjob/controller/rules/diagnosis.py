@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ...api import StreamJob
 from ...protocol.messages.driver_status import DriverStatus, Problem
 from ..reports.log_redaction import without_secrets
-from .observed import DriverExit, Observed, Pod, Unschedulable
+from .observed import BEFORE_GATE, DriverExit, Observed, Pod, Unschedulable
 
 # Reasons for which the kubelet retries forever: only a person (or another epoch) fixes them.
 PULL = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavailable", "ImageInspectError")
@@ -140,6 +140,9 @@ def death_of(pod: Pod) -> Problem:
     report = pod.exit.report
     if report is not None and report.problem is not None:
         return report.problem
+    if report is not None and report.evicted and report.phase in BEFORE_GATE:
+        message = "the driver was evicted before its script had started a query"
+        return Problem("Evicted", message, "Nothing has to be done: nothing is lost", retryable=True)
     if report is not None and report.evicted:
         message = "the driver was evicted and its savepoint was not done within the grace period"
         remedy = "nothing is lost, the job continues from its checkpoint directories"

@@ -22,7 +22,7 @@ from ...protocol.messages.driver_config import (
 from ..objects import names
 from ..objects.spark_conf import spark_conf
 from .observed import gate_token
-from .status import end_failed
+from .status import end_failed, nothing_has_run
 
 
 def driver_config(
@@ -80,13 +80,13 @@ def fits_a_gate(index: Index | None) -> bool:
 def _restore(job: StreamJob, index: Index | None, started_epoch: int) -> Restore:
     """Say where the driver begins.
 
-    It begins exactly at the newest checkpoint if no driver has run since; otherwise the checkpoint
+    It begins exactly at the newest checkpoint if no driver has started a query since; otherwise the
     directories may be ahead of it. If the index does not have the full record, the driver gets the savepoint
     that has it.
     """
     latest = index.latest if index else None
     recorded: str | None = None
-    exact = latest is not None and latest.scenario is not None and latest.epoch >= started_epoch
+    exact = nothing_has_run(latest, job.status, started_epoch)
     if latest is not None and end_failed(latest, job.status):
         exact = False  # the queries have ended, the job has not: the script runs again
     if latest is not None and latest.savepoint is not None and not latest.stages:

@@ -35,12 +35,13 @@ from ...protocol.messages.driver_status import (
     DriverStatus,
     Problem,
 )
+from ...protocol.restore.recovery import left_behind
 from ...protocol.times import moment, timestamp
 from ..reports.log_redaction import without_secrets
 from ..reports.messages import how_it_went, sentence
 from ..reports.stages import stages
 from .conditions import IN_PROGRESS, REACHED, condition, suspended
-from .observed import Observed, Pod
+from .observed import BEFORE_GATE, Observed, Pod
 
 S = TypeVar("S")
 
@@ -120,13 +121,35 @@ def end_failed(latest: CheckpointRecord, s: Status) -> bool:
 
 
 def ended_with_nothing_left(latest: CheckpointRecord, s: Status) -> bool:
-    """Whether the job was over before the last driver started and its script then ended successfully. That
-    driver had nothing to checkpoint.
+    """Whether the job was over before the last driver started, or nothing was left to start, and its script
+    then ended successfully. That driver had nothing to checkpoint.
     """
     end = s.last_exit
-    if end is None or end.epoch < s.started_epoch or not over(latest):
+    if end is None or end.epoch < s.started_epoch or end.phase != TERMINATED or end.code != 0:
         return False
-    return end.phase == TERMINATED and end.code == 0
+    nothing_left = bool(latest.stages) and not left_behind(latest.stages, exact=True)  # the driver has looked
+    return over(latest) or (nothing_left and end.epoch > latest.epoch)
+
+
+def nothing_has_run(latest: CheckpointRecord | None, s: Status, started_epoch: int) -> bool:
+    """Whether the directories are as the newest checkpoint has left them: it ended the job, and no driver has
+    started a query since. Without a checkpoint: whether none ever has.
+
+    :param started_epoch: the newest epoch whose driver may have done anything.
+    """
+    if latest is not None and not final(latest):
+        return False
+    if started_epoch <= (latest.epoch if latest is not None else 0):
+        return True
+    end, number = s.last_exit, latest.checkpoint if latest is not None else 0
+    return end is not None and end.epoch >= started_epoch and end.unchanged_since == number
+
+
+def left_before_its_first_query(s: Status) -> bool:
+    """Whether the last driver was asked to end, and did so before its script had started a query. What the
+    script made of that does not matter.
+    """
+    return s.last_exit is not None and s.last_exit.phase in [phase.value for phase in BEFORE_GATE]
 
 
 def over(record: CheckpointRecord | None) -> bool:
@@ -188,6 +211,7 @@ def _exit(pod: Pod) -> ExitStatus | None:
         code=end.script_code,
         phase=end.report.phase.value if end.report else None,
         reason=without_secrets(end.report.exit_reason if end.report else end.reason)[:REASON],
+        unchanged_since=end.report.unchanged_since if end.report else None,
         time=timestamp(end.at) if end.at else None,
     )
 

@@ -113,8 +113,8 @@ class Coordinator(CheckpointEvents):
                 return self._job.closed(task) + self._terminated()
             case ev.TaskFailed(task):
                 return self._task_failed(task)
-            case ev.AllStarted(none, left):
-                effects = self._drop_assumed() + self._job.expect_no_more(left, none=none)
+            case ev.AllStarted(left):
+                effects = self._drop_assumed() + self._job.expect_no_more(left)
                 effects += self._job.begin_freed()
                 return effects + self._checkpoints.trigger() + self._terminated()
             case ev.ScriptBlocked():

@@ -183,11 +183,9 @@ class AllStarted:
     """The script waits for its queries: nothing waits any longer for stages not started by now, except those
     of the restored checkpoint that have something left.
 
-    :param none: it has started no query, and a stop does not wait for one: it has no tasks.
     :param left: the uids of those.
     """
 
-    none: bool = False
     left: tuple[str, ...] = ()
 
 

@@ -55,7 +55,6 @@ class Roster:
         them as for expected tasks.
     :param fresh: the job ends with a checkpoint of this epoch: the restored one was not its end, or a task
         has run since.
-    :param none_started: the script has started no query, and a stop does not wait for one.
     """
 
     tasks: dict[str, Task]
@@ -72,7 +71,6 @@ class Roster:
     termination_announced: bool = False
     named: dict[str, None] = field(default_factory=dict)
     fresh: bool = False
-    none_started: bool = False
     graph: Graph = field(default_factory=Graph)
     counters: JobCounters = field(init=False)
 
@@ -81,8 +79,8 @@ class Roster:
 
     @property
     def has_tasks(self) -> bool:
-        """Whether the job can end, and have checkpoints: it has tasks, or is stopped without any."""
-        return bool(self.tasks) or (self.none_started and self.requested is Scenario.STOP)
+        """Whether the job can end, and have checkpoints."""
+        return bool(self.tasks)
 
     def restore(self, names: Iterable[str], edges: Iterable[tuple[str, str]] = (), *, fresh: bool) -> None:
         """The restored checkpoint has these tasks. Comes before any task.

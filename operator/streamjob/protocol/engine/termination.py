@@ -53,8 +53,7 @@ class TaskTermination(Closing):
         effects = [effect for name in freed for effect in self.begin_if_due(name)]
         return effects + [effect for name in freed for effect in self.close_if_due(name)]
 
-    def expect_no_more(self, left: Iterable[str] = (), *, none: bool = False) -> list[Effect]:
-        self.none_started = self.none_started or none
+    def expect_no_more(self, left: Iterable[str] = ()) -> list[Effect]:
         began = self.begins
         effects = [effect for uid in self.forget_expected(left) for effect in self.end_of_stage(uid)]
         waits = self.requested is Scenario.DRAIN and (began or self.recorded)

@@ -35,7 +35,8 @@ class Restore:
     """The checkpoint or savepoint that the job is restored from.
 
     :param latest: the newest record of the index. Its directories hold batch N or a later one.
-    :param exact: the previous epoch ended with `latest`, so its directories hold exactly batch N.
+    :param exact: the job ended with `latest` and no driver has started a query since, so its directories hold
+        exactly batch N. Without `latest`: none ever has.
     :param savepoint: URI of a savepoint to copy into empty checkpoint directories; only if there is no
         `latest`.
     :param recorded: the index is lost: URI of this job's savepoint whose manifest has the record to use as

@@ -180,6 +180,9 @@ class DriverStatus:
         ended.
     :param exit_code: of the script; None while it runs.
     :param exit_reason: one line in the final report: why the driver exits, by which query, on whose request.
+    :param unchanged_since: in the final report of a driver that has started no query: number of the
+        checkpoint with which the job had ended and since which no driver has run; 0 if none ever has. None if
+        one may have.
     """
 
     version: int
@@ -200,6 +203,7 @@ class DriverStatus:
     executors: ExecutorsStatus | None = field(default=None, metadata=codec.NEW)
     exit_code: int | None = None
     exit_reason: str = ""
+    unchanged_since: int | None = field(default=None, metadata=codec.NEW)
 
     def without_figures(self) -> DriverStatus:
         """For a controller of an earlier version, which would refuse them, and for the final report."""

@@ -110,6 +110,18 @@ def spent(stages: Iterable[StageRecord]) -> set[str]:
         found = kept
 
 
+def left_behind(stages: Iterable[StageRecord], *, exact: bool) -> list[str]:
+    """The uids of stages that a script leaves behind if it does not start them again: those that have not
+    finished, or have something to commit.
+
+    :param exact: no driver has run since the record was made. Otherwise one may have begun to read on with a
+        stage that is `spent`, and have died.
+    """
+    known = tuple(stages)
+    nothing_left = spent(known) if exact else set()
+    return [s.uid for s in known if s.holds_transactions or not (s.finished or s.uid in nothing_left)]
+
+
 def refuse_if_over(restore: Restore) -> None:
     """Refuse to resume a job whose latest checkpoint was drained.
 

@@ -8,10 +8,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from ...jvm.standalone import Jvm, SmallJvm, beside_the_script, of_storage
 from ...protocol.engine import effects as fx
 from ...protocol.engine import events as ev
 from ...protocol.engine.coordinator import Coordinator
@@ -88,8 +87,6 @@ class Checkpoints:
         self._storing_final = threading.Lock()
         self._announcing = threading.Lock()
         self._newest = 0  # number of the newest announced checkpoint
-        self._without_query: list[HadoopFiles] = []  # one, if no query has started and none will
-        self._jvm: Jvm | None = None  # of these
         self.durable = threading.Event()  # the final checkpoint is written, in the index or not
 
     def snapshot(self, effect: fx.Snapshot) -> Event:
@@ -119,9 +116,7 @@ class Checkpoints:
             return None
         except NonRestoredState:
             raise  # no further attempt can help
-        except Exception as e:
-            if self._stages and not isinstance(e, StreamJobError):
-                raise  # it fails the queries, which tells the script
+        except StreamJobError as e:  # any other error fails the queries, which tells the script
             # Nothing is lost. Report the problem and try again, unless it is a periodic checkpoint. In a
             # stop, the queries stand at their boundaries: giving up would throw away a job that only waits
             # for disk space.
@@ -129,9 +124,6 @@ class Checkpoints:
             self._causes[number] = problem_of(e).message  # reported if a periodic one is aborted
             if effect.scenario is not None:
                 self._notes.stuck = problem_of(e)
-            if not self._stages:
-                with suppress(Exception):
-                    self.without_query()  # the JVM of its files may be gone
             return ev.CheckpointFailed(number)
         self._notes.stuck, self._retries = None, 0
         self._begun.pop(number, None)
@@ -327,24 +319,6 @@ class Checkpoints:
     @property
     def files(self) -> HadoopFiles:
         """
-        :raises StopIteration: no query has started, and one still may.
+        :raises StopIteration: no query has started.
         """
-        of_stages = [stage.files for stage in list(self._stages.values())[:1]]
-        return next(iter(of_stages or self._without_query))
-
-    def without_query(self) -> HadoopFiles:
-        """The files of a job whose script has started no query, and which may be about to end.
-
-        :raises NoJvm: no JVM could be started.
-        """
-        gone = isinstance(self._jvm, SmallJvm) and self._jvm.has_ended
-        if gone or not self._without_query:
-            jvm = beside_the_script(of_storage(self._config.spark_conf))
-            self._jvm, self._without_query = jvm, [HadoopFiles(jvm)]
-        return self._without_query[0]
-
-    def close_files(self) -> None:
-        """The job does not end yet: drop the files of `without_query`."""
-        jvm, self._jvm, self._without_query = self._jvm, None, []
-        if isinstance(jvm, SmallJvm):
-            jvm.close()
+        return next(iter(list(self._stages.values()))).files

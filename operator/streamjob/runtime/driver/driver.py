@@ -30,6 +30,7 @@ from . import threads
 from .event_loop import Loop
 from .jvm_watch import JvmWatch
 from .requests import Requests
+from .script.before_first_query import Patience, why_needed
 from .script.dead_queries import DeadQueries
 from .script.sessions import keeps_windows, not_flushed
 from .script.waits import Waits
@@ -37,7 +38,6 @@ from .script_side import ScriptSide
 from .start.gate_keeper import GateKeeper
 from .start.starter import Starter
 from .start.unstarted import Unstarted
-from .start.without_query import WithoutQuery
 from .status_board import StatusBoard
 
 log = logging.getLogger("streamjob")
@@ -79,9 +79,8 @@ class Driver:
         job.watch_edges(self._edge_declared)
         with self._loop.lock:  # a termination of an earlier epoch is an event
             self._requests = Requests(config, self._loop.dispatcher)
-        self.without_query = WithoutQuery(
-            self._loop, self._requests, self._gate, lambda: self.has_begun, self.begins, self.settle
-        )
+        self._patience = Patience()
+        self._has_admitted = False
         self._dead = DeadQueries(self._loop)
         self._script_ended = False
         self.requested_at: float | None = None  # on the clock of time.monotonic()
@@ -177,7 +176,7 @@ class Driver:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a query has started, or is about to; or the job ends without one (`WithoutQuery`)."""
+        """Whether a query has started, or is about to."""
         return self.has_tasks or self._starter.busy
 
     @property
@@ -210,6 +209,7 @@ class Driver:
     def begins(self) -> None:
         """A query has been admitted. From now on this epoch may change the checkpoint directories."""
         with self._loop.lock:
+            self._has_admitted = True
             self.on_begin()
             self.on_begin = lambda: None
 
@@ -281,6 +281,38 @@ class Driver:
         self._dead.fail_waiting_drain(
             awaited=bool(self._coordinator.failed) and self.drains and self.only_script_left
         )
+
+    # --- the end, before the first query --------------------------------------------------------------------
+
+    def why_needs_query(self) -> str | None:
+        """As `why_needed`, of a job without a query. If it needs none and is not stopped, it is over."""
+        with self._loop.lock:
+            request = self._requests.request
+            if self._gate.closed:
+                return "it waits at its gate"
+            needed = why_needed(self.config.restore, request.mode if request is not None else None)
+            if needed is None and not self._requests.stops:
+                self._loop.notes.nothing_left = True
+                self._loop.publish()
+            return needed
+
+    def outlasts_patience(self, now: float) -> bool:
+        """Whether the job was asked to end long ago and its script still has started no query. Call it often.
+
+        :param now: seconds, on any clock that does not go back.
+        """
+        with self._loop.lock:
+            waits = not (self.has_begun or self._gate.closed)
+            return self._patience.is_over(self._requests.request if waits else None, now)
+
+    @property
+    def unchanged_since(self) -> int | None:
+        """As `DriverStatus.unchanged_since`."""
+        with self._loop.lock:
+            restore = self.config.restore
+            if self._has_admitted or self._gate.closed or not restore.exact:
+                return None
+            return restore.latest.checkpoint if restore.latest is not None else 0
 
     # --- the end --------------------------------------------------------------------------------------------
 

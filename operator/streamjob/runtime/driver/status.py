@@ -50,6 +50,7 @@ class Notes:
     :param failed: why the last run of a task failed, by task.
     :param failure: why the job failed.
     :param at_gate: the script is about to start its first query, and waits until it may.
+    :param nothing_left: the script starts no query, and none has anything left: the job is over.
     """
 
     progress: dict[str, str] = field(default_factory=dict)
@@ -59,6 +60,7 @@ class Notes:
     failed: dict[str, Problem] = field(default_factory=dict)
     failure: Problem | None = None
     at_gate: bool = False
+    nothing_left: bool = False
     _sums: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def drained(self, result: DrainResult) -> None:
@@ -112,6 +114,8 @@ def interrupted(task: str, failed: str, problem: Problem) -> Problem:
 def phase(coordinator: Coordinator, notes: Notes) -> DriverPhase:
     """The phase while the script runs. It is never FAILED: that is known only when the script has ended."""
     if not coordinator.has_tasks:
+        if notes.nothing_left:
+            return DriverPhase.TERMINATED
         return DriverPhase.PREPARED if notes.at_gate else DriverPhase.STARTING
     if coordinator.terminated:
         return DriverPhase.TERMINATED
@@ -158,8 +162,7 @@ def termination_status(coordinator: Coordinator, notes: Notes, epoch: int) -> Te
     # A task without a step has not begun to end, because its upstream has not ended: it is the slowest.
     steps = {name: t.step or TerminationStep.BOUNDARY for name, t in coordinator.tasks.items()}
     mode = Mode.STOP if all(t.scenario is Scenario.STOP for t in coordinator.tasks.values()) else Mode.DRAIN
-    without_query = TerminationStep.CLOSED if coordinator.terminated else TerminationStep.SNAPSHOT
-    step = min(steps.values(), key=STEPS.index, default=without_query)
+    step = min(steps.values(), key=STEPS.index)
     slowest = ["", *(name for name, at in steps.items() if at is step)]
     progress = "; ".join(text for name in slowest if (text := notes.progress.get(name)))
     return TerminationStatus(

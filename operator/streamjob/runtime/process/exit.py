@@ -54,6 +54,7 @@ class Exit:
         self._alone_since: float | None = None  # nothing but the script is left
         self._at_once: tuple[float, int] | None = None  # since when, with which code
         self.deadline: float | None = None  # set by SIGTERM, on the clock of time.monotonic()
+        self._waits_for_query: str | None = None  # id of the request that cannot be carried out without one
         self.reason: str | None = None  # why the job ended before its first query
         driver.end_main_thread = self._main_thread.end_with_a_thread
         atexit.register(self._at_exit)
@@ -73,7 +74,8 @@ class Exit:
 
     def _record(self, code: int, problem: Problem | None) -> None:
         reason = self.reason or self._reason(code, problem)
-        changes: dict[str, object] = {"exit_code": code, "exit_reason": reason}
+        unchanged = self._driver.unchanged_since
+        changes: dict[str, object] = {"exit_code": code, "exit_reason": reason, "unchanged_since": unchanged}
         if problem is not None:
             changes.update(phase=DriverPhase.FAILED, problem=problem, degraded=None)
         self._board.update(**changes)
@@ -127,8 +129,8 @@ class Exit:
     def _watch(self, now: float) -> None:
         """The script may hold a lock that writing a log needs, so this logs in other threads only."""
         self._driver.look_at_requests()
-        if self._script_runs:
-            self._driver.without_query.look(now)
+        if self._script_runs and self._driver.outlasts_patience(now):
+            self._end_without_query()
         left = self._overtime(now)
         if left is None:
             return
@@ -141,6 +143,19 @@ class Exit:
             self._main_thread.tell(code, overtime.pause, then=listeners.release)
         if overtime.listeners_are_due(now):
             listeners.release()
+
+    def _end_without_query(self) -> None:
+        """The job is asked to end, and its script starts no query: end it, unless the job needs one."""
+        request = self._driver.request
+        if request is None or request.request_id == self._waits_for_query:
+            return
+        needed, mode = self._driver.why_needs_query(), request.mode.value.lower()
+        if needed is None:
+            self.leave_at_once(f"the script had started no query when the job was asked to {mode}")
+        else:
+            self._waits_for_query = request.request_id
+            text = "the %s waits for the script, which has started no query: %s"
+            threads.start(log.warning, "streamjob-waits", text, mode, needed)
 
     def _overtime(self, now: float) -> tuple[Overtime, int] | None:
         """The time of a script that runs on, and the exit code if that ends it. None: it may run."""

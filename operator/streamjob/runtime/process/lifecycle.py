@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from ...jvm.errors import one_line
 from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_config import DriverConfig
 from ..driver.driver import Driver
@@ -88,22 +87,11 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit, folder: Path
 
 
 def _without_query(driver: Driver) -> StreamJobError | None:
-    """Say why a script must not end without a query; None if all queries of the job had finished before, or
-    the job was asked to stop.
-    """
+    """Say why a script must not end without a query; None if it may."""
     if driver.script.refused is not None:
         return driver.script.refused  # a thread of the script has met with it
-    try:
-        if driver.without_query.is_the_end() or driver.without_query.stops():
-            return None
-    except StreamJobError as e:
-        return e
-    except Exception as e:  # no session can be made, or the JVM is gone
-        log.exception("what the script has left cannot be read")
-        return script.ScriptFailed(f"{NO_QUERY}: {one_line(e)}", remedy="See <log>")
-    left = ", ".join(map(repr, driver.without_query.left))
-    what = f", and the checkpoint has something left of {left}" if left else ""
-    return script.NoQuery(f"{NO_QUERY}{what}", remedy=START_ONE)
+    needed = driver.why_needs_query()
+    return script.NoQuery(f"{NO_QUERY}, and {needed}", remedy=START_ONE) if needed is not None else None
 
 
 def _leave_fork(outcome: Outcome) -> NoReturn:

@@ -15,10 +15,10 @@ from ...protocol.formats.records import StageRecord, TaskRecord
 from ...protocol.lifecycle import Scenario
 from ...protocol.restore import finished
 from ...protocol.restore.recovery import spent
-from ...storage.hadoop import HadoopFiles, NotFound
+from ...storage.hadoop import HadoopFiles
 from ..spark.checkpoint_dir import CheckpointDir
 from .begin_from import copy_foreign
-from .restore_point import RestorePoint, RestorePoints, as_exhausted, root_of
+from .restore_point import RestorePoint, RestorePoints, as_exhausted
 
 log = logging.getLogger("streamjob")
 
@@ -37,60 +37,15 @@ class CarriedStages:
         self._own: dict[str, StageRecord] = {}  # stages whose directories are already the job's own
 
     def records(self, files: HadoopFiles, started: Collection[str]) -> tuple[StageRecord, ...]:
-        """Records of the stages that have not started. Empty if the job may leave non-restored state behind,
-        unless that is all that it has.
+        """Records of the stages that have not started. Empty if the job may leave non-restored state behind.
 
         :param started: uids of the stages that have started.
         :raises StreamJobError: a stage cannot be brought into a directory of the job's own.
         """
-        if started and self._points.config.restore.allow_non_restored_state:
+        if self._points.config.restore.allow_non_restored_state:
             return ()
         with self.lock:
             return tuple(self._of(files, uid) for uid in self._points.uids(files) if uid not in started)
-
-    @property
-    def are_all(self) -> bool:
-        """Whether the job resumes something, so that it has stages even if the script starts none."""
-        restore = self._points.config.restore
-        return restore.latest is not None or restore.savepoint is not None
-
-    def left(self, files: HadoopFiles) -> list[str]:
-        """What a script that has started no query leaves behind, by uid: queries that have not finished (see
-        `at_the_end`), or that have something to commit.
-
-        :raises StreamJobError: as `RestorePoints.checkpoint`.
-        """
-        record = self._points.checkpoint(files)
-        stages = record.stages if record else ()
-        if self._points.savepoint is None:
-            stages = tuple(replace(s, tasks=tuple(_as_of_now(files, t) for t in s.tasks)) for s in stages)
-        ends = at_the_end(stages)
-        return [s.uid for s in ends if not s.finished or s.holds_transactions]
-
-    def owes(self, files: HadoopFiles) -> bool:
-        """Whether the restored checkpoint has transactions that only its queries can commit.
-
-        :raises StreamJobError: as `RestorePoints.checkpoint`.
-        """
-        record = self._points.checkpoint(files)
-        return record is not None and any(s.holds_transactions for s in record.stages)
-
-    def unrecorded(self, files: HadoopFiles) -> list[str]:
-        """Folders of stages that may have run since the restored checkpoint was taken, and that it does not
-        have. Only another run of the script can say what they are.
-
-        :raises StreamJobError: the storage cannot be read.
-        """
-        config = self._points.config
-        if config.restore.exact:
-            return []
-        known = {root_of(config, uid) for uid in self._points.uids(files)}
-        root = config.checkpoints.rstrip("/")
-        try:
-            folders = [f.path for f in files.list(root) if f.is_dir]
-        except NotFound:
-            return []
-        return [name for name in folders if f"{root}/{name}" not in known]
 
     def _of(self, files: HadoopFiles, uid: str) -> StageRecord:
         if uid not in self._own:

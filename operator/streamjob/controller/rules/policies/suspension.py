@@ -40,9 +40,8 @@ def begin_no_driver(c: Context) -> Decision | None:
         return None
     if c.pods:  # a queue waits for the room that they still have
         return until_gone(c, "The job is suspended")
-    latest = c.observed.latest
     if c.settled:
-        text = f"Suspended with checkpoint {latest.checkpoint}" if latest else "Suspended before it began"
+        text = f"Suspended {c.where_it_ended}"
     else:
         text = f"Suspended without a savepoint; it {next_start(c.observed.job, c.status)}"
     termination = None if c.open_termination else c.status.termination

@@ -31,8 +31,7 @@ def rest(c: Context) -> Decision | None:
     if c.desired is DesiredState.STOP:
         if (decision := escalation.outcome(c, s)) is not None:
             return decision
-        text = f"Stopped with checkpoint {latest.checkpoint}" if latest else "Stopped before it began"
-        return c.decide(Phase.STOPPED, "Stopped", text, status=s)
+        return c.decide(Phase.STOPPED, "Stopped", f"Stopped {c.where_it_ended}", status=s)
     if c.desired is DesiredState.DRAIN and latest is not None and drained_in_vain(c, latest):
         left = ", ".join(s.uid for s in latest.stages if not s.finished) or "queries"
         text = (
