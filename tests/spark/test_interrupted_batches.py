@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from streamjob.protocol.messages.commands import Mode
 
 from .feeds import eventually
 from .scripts import Script, await_said, latest, said
+from .terminal import Terminal
 
 pytestmark = pytest.mark.any_spark
 FORMS = ("job", "jvm", "thread", "leaves", "plain")
@@ -101,3 +105,49 @@ def test_an_interrupted_batch_is_not_committed_whatever_its_function_makes_of_th
         driver.finish(Mode.STOP)
     written = {form: script.values(spark, f"{form}/second") for form in FORMS}
     assert written == {form: list(range(9)) for form in FORMS}
+
+
+def test_a_batch_whose_worker_sigterm_has_killed_is_repeated(spark: SparkSession, tmp_path: Path) -> None:
+    """By default, systemd sends it to each process of a unit."""
+    script = Script(
+        tmp_path,
+        """
+        def hold(v):
+            while Path(home, "hold").exists():
+                Path(home, "held").touch()
+                time.sleep(0.02)
+            return v
+
+        def write(frame, batch):
+            try:
+                rows = frame.withColumn("v", F.udf(hold, "long")("v"))
+                rows.write.mode("overwrite").json(f"{home}/out/{batch:05}")
+            except Exception as e:
+                say("caught", type(e).__name__)
+
+        read("in").writeStream.queryName("main").foreachBatch(write).start().awaitTermination()
+        """,
+    )
+    script.feed.minutes(0, 3)
+    first = Terminal(tmp_path / "state", script.file, arguments=(str(tmp_path),)).running(0)
+    (tmp_path / "hold").touch()
+    script.feed.minutes(3, 6)
+    eventually((tmp_path / "held").exists, "a worker in the second batch")
+    for process in of_session(first.process.pid):
+        os.kill(process, signal.SIGTERM)
+    code, shown = first.ended()
+    assert "script: caught" in shown
+    assert "in the middle of this batch by SIGTERM" in shown, shown
+    assert "KillMode=mixed" in shown
+    (tmp_path / "hold").unlink()
+    code, shown = Terminal(tmp_path / "state", script.file, "--drain", arguments=(str(tmp_path),)).ended()
+    assert code == 0, shown
+    assert script.values(spark, "out") == list(range(6))
+
+
+def of_session(leader: int) -> list[int]:
+    """The processes of a session, in which Python workers have a group of their own."""
+    found = subprocess.run(
+        ["ps", "-o", "pid=", "-s", str(leader)], capture_output=True, text=True, check=True
+    )
+    return [int(word) for word in found.stdout.split()]

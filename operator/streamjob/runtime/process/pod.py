@@ -14,6 +14,7 @@ from ...protocol.messages.driver_status import DriverPhase, DriverStatus
 from ..driver import threads
 from ..driver.driver import Driver
 from ..driver.status_board import StatusBoard
+from ..spark.foreach_batch.failed_jobs import after_sigterm
 from ..startup import index_recovery
 from ..startup.own_disk import refuse_own_disk
 from . import config, termination_log
@@ -59,7 +60,7 @@ def run(application: Application | None) -> int:
     exits = Exit(board, driver, ours, lambda status: termination_log.write(status, place.termination_log))
     ControlServer(("", place.port), credentials, settings.epoch, board, driver).start()
     serve_metrics(("", place.metrics_port), settings.job, board)
-    ours.on(signal.SIGTERM, lambda: evict(settings, driver, exits))
+    ours.on(signal.SIGTERM, after_sigterm(lambda: evict(settings, driver, exits)))
     threads.start(exits.watch_request, "streamjob-tail")
     return run_script(settings, driver, exits, folder)
 

@@ -26,6 +26,7 @@ from ....storage.fetch import is_local, local_path
 from ...driver import threads
 from ...driver.driver import Driver
 from ...driver.status_board import StatusBoard
+from ...spark.foreach_batch.failed_jobs import after_sigterm
 from .. import config
 from ..exit import Exit
 from ..lifecycle import run_script
@@ -112,7 +113,7 @@ def run(
             exits.leave_at_once(e.message, code=1)
 
     ours.on(signal.SIGINT, asked_to_stop, cancel)
-    ours.on(signal.SIGTERM, asked_to_stop)  # systemd, docker stop
+    ours.on(signal.SIGTERM, after_sigterm(asked_to_stop))  # systemd, docker stop
     if old is not None:
         threads.start(take_over, "streamjob-handover", old)
     else:

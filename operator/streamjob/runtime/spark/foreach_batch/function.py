@@ -6,6 +6,7 @@ The JVM calls the function in a thread. What the function hands to threads of it
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import ClassVar
@@ -15,10 +16,14 @@ from pyspark.sql import DataFrame
 from ....protocol.errors import StreamJobError
 from ..handles import Table
 from ..target import Target
+from .failed_jobs import failed_since, sigterm
+
+KILL_MODE = "Send SIGTERM to the driver alone; in a systemd unit, set KillMode=mixed"
 
 
 class BatchInterrupted(StreamJobError):
-    """The runtime interrupted the run while its batch was running, so the batch must not be committed.
+    """The runtime interrupted the run while its batch was running, or SIGTERM has reached a Python worker, so
+    the batch must not be committed.
 
     The function may have caught the error in which the interruption arrived, and left out part of its work.
     """
@@ -26,9 +31,10 @@ class BatchInterrupted(StreamJobError):
     reason: ClassVar[str] = "BatchInterrupted"
     retryable: ClassVar[bool] = True
 
-    def __init__(self) -> None:
+    def __init__(self, by: str = "", remedy: str = "") -> None:
         super().__init__(
-            "the query was interrupted in the middle of this batch; its next run repeats the batch"
+            f"the query was interrupted in the middle of this batch{by}; its next run repeats the batch",
+            remedy=remedy,
         )
 
 
@@ -80,6 +86,7 @@ class BatchFunction:
             for step in self.before:
                 step(batch)
             self.must_fail = self.failure = None
+            began = time.time()
             try:
                 self.function(frame, batch)
             except (SystemExit, KeyboardInterrupt) as e:
@@ -90,6 +97,8 @@ class BatchFunction:
                     raise self.must_fail
                 if interrupted.is_set():
                     raise BatchInterrupted
+                if sigterm.is_set() and failed_since(frame, began):
+                    raise BatchInterrupted(" by SIGTERM, which has reached more than its driver", KILL_MODE)
             for step in self.after:
                 step(batch)
 
