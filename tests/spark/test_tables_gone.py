@@ -54,6 +54,8 @@ REFUSED: dict[str, tuple[str, str, list[int] | str]] = {
         "a savepoint from before version 4",
         [0, 1, 2, 3, 4] if LINE == "3.5" else "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
     ),
+    # Doubled in silence.
+    "delta_restored": ("RESTORE has taken back commits that it has not read", "begin again", [0, 1, 2, 2]),
     # The batch is planned, and fails at each attempt.
     "delta_file_removed": ("1 files that it has not read are gone", "put the files back", "does not exist"),
     "delta_vacuumed": (
@@ -78,9 +80,10 @@ REFUSED: dict[str, tuple[str, str, list[int] | str]] = {
 ALLOWED = {  # the rows that the job goes on without
     "delta_vacuumed_and_ignored": ("3 files that it has not read are gone", [0, 1]),
     "delta_log_cleaned_and_allowed": ("begins with version 5", [0, 1]),
+    "delta_restored_and_allowed": ("RESTORE has taken back commits", [0, 1, 2, 2]),
 }
 NOTHING = {"delta_vacuumed_what_is_skipped": [0, 1, 2, 3, 4], "iceberg_untouched": [0, 1, 2, 3, 4]}
-QUICK = ("iceberg_created_again", "delta_file_removed", "iceberg_untouched")
+QUICK = ("iceberg_created_again", "delta_restored", "delta_file_removed", "iceberg_untouched")
 
 
 def check(home: Path, *names: str) -> None:

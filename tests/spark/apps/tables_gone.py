@@ -175,6 +175,20 @@ def delta_files_older(case: Case) -> None:
     case.add(10)
 
 
+def delta_restored(case: Case) -> None:
+    """A writer is restored, and its table with it. It writes again what was taken back."""
+    case.options = {"skipChangeCommits": "true"}
+    version = case.spark.sql(f"DESCRIBE HISTORY {case.name}").collect()[0].version
+    case.add(2)
+    case.spark.sql(f"RESTORE TABLE {case.name} TO VERSION AS OF {version}")
+    case.add(2)
+
+
+def delta_restored_and_allowed(case: Case) -> None:
+    delta_restored(case)
+    case.options["failOnDataLoss"] = "false"
+
+
 def iceberg_untouched(case: Case) -> None:
     case.add(2, 3)
     case.run()

@@ -47,6 +47,7 @@ def test_a_commit() -> None:
     assert parse_commit(text) == DeltaCommit((AddedFile("a", 2, 5),), 1000)
     actions.append({"remove": {"path": "d", "dataChange": True}})
     assert parse_commit("\n".join(map(json.dumps, actions))).removes
+    assert parse_commit('{"commitInfo": {"operation": "RESTORE"}}').restores
 
 
 @pytest.mark.parametrize(

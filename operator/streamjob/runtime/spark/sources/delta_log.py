@@ -53,11 +53,13 @@ class DeltaCommit:
     :param files: with new rows, in the order of the log.
     :param at: milliseconds since 1970.
     :param removes: it also takes rows away.
+    :param restores: it brings an older version of the table back (RESTORE TABLE).
     """
 
     files: tuple[AddedFile, ...]
     at: int | None
     removes: bool = False
+    restores: bool = False
 
 
 class DeltaLog:
@@ -119,6 +121,7 @@ def parse_commit(text: str) -> DeltaCommit:
         tuple(_file(add) for add in _changes(actions, "add")),
         int(at) if at is not None else None,
         removes=bool(_changes(actions, "remove")),
+        restores=info.get("operation") == "RESTORE",
     )
 
 

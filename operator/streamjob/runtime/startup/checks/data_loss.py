@@ -213,16 +213,26 @@ def _delta_unread(
 ) -> list[Problem]:
     """Check the commits that are not read, up to `last`, and their files.
 
-    VACUUM removes files that somebody has deleted or compacted.
+    VACUUM removes files that somebody has deleted or compacted. RESTORE is a commit as any other: Delta reads
+    what it has taken back before it comes to that, and then what was written again.
     """
     warnings, first_left = [], delta.first_left(position.version, newest)
+    allowed = not source.flag("failondataloss", default=True)
     if (gone := delta_log_lost(position, first_left)) is not None:
-        allowed = not source.flag("failondataloss", default=True)
         warnings += _refuse_or_tell(text + gone.what, [gone.what], allowed=allowed, how=gone.how)
     if first_left is None or source.reads_changes:
         return warnings
     versions = range(first_left, min(last + 1, first_left + COMMITS))
     commits = dict(zip(versions, each(delta.commit, versions, THREADS), strict=True))
+    restored = [str(version) for version, commit in commits.items() if commit.restores]
+    warnings += _refuse_or_tell(
+        f"{text}RESTORE has taken back commits that it has not read, in version {', '.join(restored)}: it "
+        "would read rows that the table does not have, and what was written in their place",
+        restored,
+        allowed=allowed,
+        how="A reader cannot go back with its table: let it begin again, with another name and checkpoints "
+        'of its own. To read all of that, set option("failOnDataLoss", "false")',
+    )
     skips = source.flag("skipchangecommits", default=False)
     paths: list[str] = []
     for version, commit in commits.items():
