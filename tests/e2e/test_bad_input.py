@@ -105,14 +105,6 @@ def test_the_condition_names_the_field_and_the_remedy(cluster: Site, name: str) 
     assert view.condition("Ready")["status"] == "False"
 
 
-@pytest.mark.slow
-def test_a_job_goes_on_when_the_user_has_mended_it(cluster: Site, storage: Storage) -> None:
-    job = Job(cluster.kubectl, bad("syntax"))
-    follow_to_error(job, "ScriptSyntaxError")
-    job.kubectl.patch("sj", job.name, {"spec": {"application": {"file": "/app/good.py"}}})
-    assert job.follow(lambda v: v.phase == "Running", "Running", PATIENCE, stalled=True).stalled is False
-
-
 def test_an_event_says_it_too(cluster: Site) -> None:
     follow_to_error(Job(cluster.kubectl, bad("syntax")), "ScriptSyntaxError")
 
@@ -122,6 +114,14 @@ def test_an_event_says_it_too(cluster: Site) -> None:
         return [e for e in mine if e["reason"] == "ScriptSyntaxError"]
 
     assert "/app/syntax.py, line 2" in until(events, "an Event of it", PATIENCE)[0]["message"]
+
+
+@pytest.mark.slow  # the last one of this job: it is bad no more
+def test_a_job_goes_on_when_the_user_has_mended_it(cluster: Site, storage: Storage) -> None:
+    job = Job(cluster.kubectl, bad("syntax"))
+    follow_to_error(job, "ScriptSyntaxError")
+    job.kubectl.patch("sj", job.name, {"spec": {"application": {"file": "/app/good.py"}}})
+    assert job.follow(lambda v: v.phase == "Running", "Running", PATIENCE, stalled=True).stalled is False
 
 
 def is_true(condition: dict[str, Any], reason: str) -> bool:

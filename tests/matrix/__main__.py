@@ -13,7 +13,7 @@ from dev.broker import Kafka
 from . import __doc__ as about
 from . import ends
 from .cases import CASES
-from .sources import Source
+from .sources import Sources
 
 
 def main() -> int:
@@ -31,14 +31,11 @@ def main() -> int:
     folder = given.keep or Path(tempfile.mkdtemp(prefix="matrix-"))
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    broker = Kafka(folder / "kafka") if case.source.startswith("kafka") else None
+    broker = Kafka(folder / "kafka")
     try:
-        problems = ends.go(
-            Source(case.source, folder / str(case), broker), case.trigger, case.end, given.seed
-        )
+        problems = ends.go(Sources(folder / str(case), broker), case, given.seed)
     finally:
-        if broker:
-            broker.stop()
+        broker.stop()
         if given.keep is None:
             shutil.rmtree(folder, ignore_errors=True)
     print("\n".join(problems) or "nothing missing, nothing twice")

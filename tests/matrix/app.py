@@ -1,4 +1,4 @@
-"""The ids of each five minutes: app.py SOURCE INPUT TRIGGER OUTPUT."""
+"""The ids of each five minutes, of each source: app.py TRIGGER OUTPUT SOURCE=INPUT…"""
 
 import json
 import sys
@@ -9,26 +9,28 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQueryListener
 
 PORTION = 25  # rows that one call of the Python source returns
-source, where, trigger, out = sys.argv[1:5]
+trigger, out = sys.argv[1:3]
+inputs = dict(given.split("=", 1) for given in sys.argv[3:])
 spark = SparkSession.builder.getOrCreate()
 ROWS = "id long, at timestamp"
 
 
 class Progress(StreamingQueryListener):
-    """Prints how many rows each batch has read."""
+    """Prints how many rows each batch of a query has read."""
 
     def onQueryStarted(self, event):
         pass
 
     def onQueryProgress(self, event):
-        sys.stdout.write(f"batch {event.progress.batchId} rows {event.progress.numInputRows}\n")
+        progress = event.progress
+        sys.stdout.write(f"{progress.name} batch {progress.batchId} rows {progress.numInputRows}\n")
         sys.stdout.flush()
 
     def onQueryTerminated(self, event):
         pass
 
 
-def portions():
+def portions(where):
     """A source in Python that returns some rows a call, whatever is left."""
     from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
@@ -66,25 +68,25 @@ def portions():
     return spark.readStream.format("portions").option("folder", where).load()
 
 
-def kafka(**limit):
+def kafka(where, **limit):
     servers, topic = where.split("/")
     read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
     read = read.option("subscribe", topic).option("startingOffsets", "earliest").options(**limit)
     return read.load().select(F.from_json(F.col("value").cast("string"), ROWS).alias("row")).select("row.*")
 
 
-def rate():
+def rate(where):
     pace = {"rowsPerBatch": 20, "startTimestamp": 1767225600000, "advanceMillisPerBatch": 600000}
     return spark.readStream.format("rate-micro-batch").options(**pace).load().withColumnRenamed("value", "id")
 
 
 SOURCES = {
-    "files": lambda: spark.readStream.schema(ROWS).option("maxFilesPerTrigger", 1).json(where),
+    "files": lambda where: spark.readStream.schema(ROWS).option("maxFilesPerTrigger", 1).json(where),
     "kafka": kafka,
-    "kafka-max": lambda: kafka(maxOffsetsPerTrigger=30),
-    "kafka-min": lambda: kafka(minOffsetsPerTrigger=50, maxTriggerDelay="3s"),
-    "delta": lambda: spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(where),
-    "iceberg": lambda: (
+    "kafka-max": lambda where: kafka(where, maxOffsetsPerTrigger=30),
+    "kafka-min": lambda where: kafka(where, minOffsetsPerTrigger=50, maxTriggerDelay="3s"),
+    "delta": lambda where: spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(where),
+    "iceberg": lambda where: (
         spark.readStream.format("iceberg").option("streaming-max-files-per-micro-batch", 1).load(where)
     ),
     "portions": portions,
@@ -99,15 +101,20 @@ TRIGGERS = {
 spark.streams.addListener(Progress())
 # A row's time follows from its id, so that each source need only have the id.
 at = F.timestamp_seconds(F.lit(1767225600) + F.col("id") * 30)
-windows = (
-    SOURCES[source]()
-    .select("id", at.alias("at"))
-    .withWatermark("at", "10 minutes")
-    .groupBy(F.window("at", "5 minutes"))
-    .agg(F.collect_list("id").alias("ids"))
-)
-writer = windows.select(F.unix_seconds("window.start").alias("start"), "ids").writeStream
-writer = writer.queryName("windows").format("json").option("checkpointLocation", out + "-checkpoint")
-if TRIGGERS[trigger]:
-    writer = writer.trigger(**TRIGGERS[trigger])
-writer.start(out).awaitTermination()
+for source, where in inputs.items():
+    windows = (
+        SOURCES[source](where)
+        .select("id", at.alias("at"))
+        .withWatermark("at", "10 minutes")
+        .groupBy(F.window("at", "5 minutes"))
+        .agg(F.collect_list("id").alias("ids"))
+    )
+    writer = windows.select(F.unix_seconds("window.start").alias("start"), "ids").writeStream
+    writer = writer.queryName(source).format("json")
+    writer = writer.option("checkpointLocation", f"{out}-checkpoints/{source}")
+    if TRIGGERS[trigger]:
+        writer = writer.trigger(**TRIGGERS[trigger])
+    writer.start(f"{out}/{source}")
+while spark.streams.active:
+    spark.streams.awaitAnyTermination()
+    spark.streams.resetTerminated()

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SOURCES = ("files", "kafka", "kafka-max", "kafka-min", "delta", "iceberg", "portions", "rate")
+# Sources whose queries are one job. Two cores carry no more of them at once.
+GROUPS = {
+    "files": ("files", "delta", "iceberg", "portions"),
+    "kafka": ("kafka", "kafka-max", "kafka-min"),
+    "rate": ("rate",),
+}
+ENDLESS = "rate"  # goes on for ever by itself
 TRIGGERS = ("default", "interval", "available", "once")
 ENDS = ("end", "stop", "kill", "handover", "drain", "drain-at-start")
+LIVE = ("default", "interval")  # with these, a query does not end by itself
 
 
 @dataclass(frozen=True)
 class Case:
-    source: str
+    group: str
     end: str
     trigger: str
 
     def __str__(self) -> str:
-        return f"{self.source}-{self.end}-{self.trigger}"
+        return f"{self.group}-{self.end}-{self.trigger}"
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return GROUPS[self.group]
+
+    @property
+    def endless(self) -> bool:
+        return ENDLESS in self.sources
 
 
 def applies(case: Case) -> bool:
@@ -24,15 +39,15 @@ def applies(case: Case) -> bool:
     completely.
     """
     if case.end == "end":
-        return case.trigger in ("available", "once") and case.source != "rate"
-    # Another process is prepared for longer than such a query lasts.
-    return not (case.end == "handover" and case.trigger in ("available", "once"))
+        return case.trigger not in LIVE and not case.endless
+    # Another process is prepared for longer than a query lasts that ends by itself.
+    return not (case.end == "handover" and case.trigger not in LIVE)
 
 
 CASES = [
     case
-    for source in SOURCES
+    for group in GROUPS
     for end in ENDS
     for trigger in TRIGGERS
-    if applies(case := Case(source, end, trigger))
+    if applies(case := Case(group, end, trigger))
 ]

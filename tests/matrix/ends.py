@@ -8,6 +8,7 @@ import random
 import re
 import threading
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -18,36 +19,37 @@ from streamjob.protocol.messages.commands import Mode
 from tests.zoo.running import PATIENCE, Home, Process
 from tests.zoo.ways import ends_within
 
-from .sources import BEFORE, DURING, ROWS, START, STEP, WINDOW, Source
+from .cases import ENDLESS, LIVE, Case
+from .sources import BEFORE, DURING, ROWS, START, STEP, WINDOW, Sources, partitions
 
 APP = Path(__file__).with_name("app.py")
 PACKAGE = str(Path(streamjob.__file__).parents[1])
-LIVE = ("default", "interval")  # triggers of a query that does not end by itself
-BATCH = re.compile(r"^batch (\d+) rows (\d+)$", re.MULTILINE)
-LONG = 6.0  # seconds in which a job is ended at a random moment
+BATCH = re.compile(r"^(\S+) batch (\d+) rows (\d+)$", re.MULTILINE)
+LONG = 10.0  # seconds in which a job is ended at a random moment
 
 
 class Job:
-    """One case: a source, a trigger, an end."""
+    """One case."""
 
-    def __init__(self, source: Source, trigger: str, seed: str) -> None:
-        self.source, self.trigger = source, trigger
-        self.home = Home(source.home / "job")
+    def __init__(self, sources: Sources, case: Case, seed: int) -> None:
+        self.sources, self.case = sources, case
+        self.home = Home(sources.home / "job")
         self.out = self.home.output / "windows"
-        self.chance = random.Random(seed)
+        self.chance = random.Random(f"{case} {seed}")
         self._starts = 0
-        self._batches: dict[int, int] = {}
+        self._rows: dict[str, dict[int, int]] = defaultdict(dict)  # by query and batch
         self.problems: list[str] = []
 
     @property
     def arguments(self) -> list[str]:
-        return [self.source.name, self.source.where, self.trigger, str(self.out)]
+        inputs = [f"{name}={self.sources.where(name)}" for name in self.case.sources]
+        return [self.case.trigger, str(self.out), *inputs]
 
     def start(self, *options: str) -> Process:
         self._starts += 1
         state = ["--local", "--state", str(self.home.folder / "state"), *options]
         command = ["-m", "streamjob.runtime", *state, str(APP), *self.arguments]
-        variables = {**self.source.variables(), "PYTHONPATH": PACKAGE}
+        variables = {**self.sources.variables(), "PYTHONPATH": PACKAGE}
         return Process(self.home, f"start-{self._starts}", command, variables)
 
     def run(self, *options: str, until: Callable[[Process], None] = lambda _: None) -> None:
@@ -74,23 +76,24 @@ class Job:
     def interrupt_when_all_is_read(self, process: Process) -> None:
         process.says("streamjob: Running")  # all may have been read by the process before
         deadline = time.monotonic() + PATIENCE / 2
-        while process.alive() and time.monotonic() < deadline and self.rows_read() < ROWS:
+        while process.alive() and time.monotonic() < deadline and not self.has_read_all():
             time.sleep(0.1)
         process.interrupt()
 
-    def rows_read(self) -> int:
+    def has_read_all(self) -> bool:
         self._count(self._printed())
-        return sum(self._batches.values())
+        return all(sum(self._rows[name].values()) >= ROWS for name in self.case.sources)
 
     def _printed(self) -> str:
         return "\n".join(f.read_text(errors="replace") for f in sorted(self.home.folder.glob("start-*.out")))
 
     def _count(self, printed: str) -> None:
         """A batch that a crash has repeated counts once."""
-        self._batches |= {int(batch): int(rows) for batch, rows in BATCH.findall(printed)}
+        for name, batch, rows in BATCH.findall(printed):
+            self._rows[name][int(batch)] = int(rows)
 
     def _wait_for_a_moment(self, process: Process) -> None:
-        process.says("batch ")
+        process.says(" batch ")
         process.wait(self.chance.uniform(0, LONG))
 
 
@@ -112,11 +115,8 @@ def kill(job: Job) -> None:
 def handover(job: Job) -> None:
     first = job.start()
     try:
-        first.says("batch ")
-        if job.trigger in LIVE and not job.source.endless:
-            job.run("--handover", until=job.interrupt_when_all_is_read)
-        else:
-            job.run("--handover", until=job.interrupt)
+        first.says(" batch ")
+        job.run("--handover", until=job.interrupt if job.case.endless else job.interrupt_when_all_is_read)
         if not first.wait(PATIENCE):
             job.problems.append("the first process did not end")
     finally:
@@ -132,9 +132,9 @@ def drain_at_start(job: Job) -> None:
 def drain(job: Job) -> None:
     """As in a pod, at a random moment."""
     with LocalDriver(
-        job.home.folder, APP, *job.arguments, environment={**job.source.variables(), "PYTHONUNBUFFERED": "1"}
+        job.home.folder, APP, *job.arguments, environment={**job.sources.variables(), "PYTHONUNBUFFERED": "1"}
     ) as driver:
-        ends_within(driver, PATIENCE, lambda: "batch " in driver.log.read_text(errors="replace"))
+        ends_within(driver, PATIENCE, lambda: " batch " in driver.log.read_text(errors="replace"))
         ends_within(driver, job.chance.uniform(0, LONG))
         with suppress(OSError, http.client.HTTPException):  # it may be leaving by itself
             driver.terminate(Mode.DRAIN)
@@ -144,12 +144,12 @@ def drain(job: Job) -> None:
 
 def to_the_end(job: Job) -> None:
     """Until all that there is to read is read, and every window is out."""
-    if job.trigger in LIVE:
-        job.run(until=job.interrupt if job.source.endless else job.interrupt_when_all_is_read)
+    if job.case.trigger in LIVE:
+        job.run(until=job.interrupt if job.case.endless else job.interrupt_when_all_is_read)
         job.run("--drain")
     else:
         job.run()
-        if job.source.endless:  # each run of it reads a little more
+        if job.case.endless:  # each run of it reads a little more
             job.run("--drain")
 
 
@@ -164,47 +164,48 @@ ENDS: dict[str, Callable[[Job], None]] = {
 READS_ALL = ("end", "stop", "kill", "handover")
 
 
-def go(source: Source, trigger: str, end: str, seed: int) -> list[str]:
+def go(sources: Sources, case: Case, seed: int) -> list[str]:
     """Run a case to its end.
 
     :returns: what was wrong.
     """
-    job = Job(source, trigger, f"{source.name} {trigger} {end} {seed}")
-    during = DURING if trigger in LIVE else 0
-    source.fill(BEFORE + DURING - during)
-    late = threading.Thread(target=source.fill, args=(during,))
+    job = Job(sources, case, seed)
+    during = DURING if case.trigger in LIVE else 0
+    sources.fill(BEFORE + DURING - during)
+    late = threading.Thread(target=sources.fill, args=(during,))
     late.start()
     try:
-        ENDS[end](job)
+        ENDS[case.end](job)
     finally:
         late.join()
-    return job.problems + wrong(source, job.out, everything=end in READS_ALL and not source.endless)
+    problems, everything = job.problems, case.end in READS_ALL
+    for name in case.sources:
+        problems += [f"{name}: {text}" for text in wrong(name, job.out / name, everything=everything)]
+    return problems
 
 
-def wrong(source: Source, out: Path, *, everything: bool) -> list[str]:
-    """What is in the output, against what is in the source."""
+def wrong(name: str, out: Path, *, everything: bool) -> list[str]:
+    """What is in the output of the query of this source, against what is in the source."""
     problems = []
-    found: list[int] = []
+    found: Counter[int] = Counter()
     for start, ids in committed(out):
         misplaced = [i for i in ids if not 0 <= START + i * STEP - start < WINDOW]
         if misplaced:
             problems.append(f"window {start} has rows of another: {misplaced}")
-        found += ids
-    twice = sorted({i for i in found if found.count(i) > 1})
-    if twice:
+        found.update(ids)
+    if twice := sorted(i for i, times in found.items() if times > 1):
         problems.append(f"twice: {twice}")
-    seen = set(found)
-    if source.endless:
-        if seen != set(range(len(seen))):
-            problems.append(f"missing: {sorted(set(range(max(seen, default=0))) - seen)}")
+    if not found:
+        problems.append("nothing was written")
+    if name == ENDLESS:
+        if gaps := sorted(set(range(max(found, default=0))) - found.keys()):
+            problems.append(f"missing: {gaps}")
         return problems
-    for ids in source.partitions:
-        read = [i for i in ids if i in seen]
+    for ids in partitions(name):
+        read = [i for i in ids if i in found]
         due = ids if everything else ids[: len(read)]
         if read != due:
             problems.append(f"missing: {sorted(set(due) - set(read))}, read: {len(read)} of {len(ids)}")
-    if not seen:
-        problems.append("nothing was written")
     return problems
 
 

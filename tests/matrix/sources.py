@@ -1,4 +1,4 @@
-"""What the sources of the matrix hold, and how it comes there."""
+"""The sources of the matrix, what they hold, and how it comes there."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from dev.broker import CONNECTORS, Kafka
-from dev.tables import formats, jars
+from dev.tables import jars
 from tests.zoo.running import SETTINGS, environment
+
+from .cases import ENDLESS
 
 UNIT = 20  # rows of a file, a commit, or what is sent to a topic at a time
 BEFORE, DURING = 6, 4  # units that are there at the start, and that come while the job runs
@@ -21,102 +21,83 @@ ROWS = UNIT * (BEFORE + DURING)
 START, STEP, WINDOW = 1767225600, 30, 300  # seconds: the time of row 0, between two rows, of a window
 PARTITIONS = 2  # of a topic
 
-# In a process of its own, as somebody else does: units of a folder into a table or a topic, in order.
+# In a process of its own, as somebody else does: units of a folder into the topic and the tables, in order.
 FEED = """
-import json, sys
+import sys
 from pyspark.sql import SparkSession
-form, target, *units = sys.argv[1:]
+servers, topic, delta, iceberg, *units = sys.argv[1:]
 spark = SparkSession.builder.getOrCreate()
 for unit in units:
     rows = spark.read.schema("id long").json(unit).coalesce(1)
-    if form == "kafka":
-        servers, topic = target.split("/")
-        rows = rows.selectExpr("to_json(struct(id)) AS value", f"cast(id % {PARTITIONS} as int) AS partition")
-        rows.write.format("kafka").option("kafka.bootstrap.servers", servers).option("topic", topic).save()
-    elif form == "delta":
-        rows.write.format("delta").mode("append").save(target)
-    else:
-        exists = spark.catalog.tableExists(target)
-        (rows.writeTo(target).append() if exists else rows.writeTo(target).using("iceberg").create())
+    rows.write.format("delta").mode("append").save(delta)
+    exists = spark.catalog.tableExists(iceberg)
+    (rows.writeTo(iceberg).append() if exists else rows.writeTo(iceberg).using("iceberg").create())
+    sent = rows.selectExpr("to_json(struct(id)) AS value", f"cast(id % {PARTITIONS} as int) AS partition")
+    sent.write.format("kafka").option("kafka.bootstrap.servers", servers).option("topic", topic).save()
 """.replace("{PARTITIONS}", str(PARTITIONS))
 
 
-@dataclass
-class Source:
-    """One source of one job.
+class Sources:
+    """The sources of one job. They all get the same rows.
 
-    :ivar name: as app.py has it.
-    :ivar home: a folder of its own.
+    :param home: a folder of their own. Its name is that of the topic.
     """
 
-    name: str
-    home: Path
-    kafka: Kafka | None = None
-
-    def __post_init__(self) -> None:
-        self.units = self.home / "units"
-        self.units.mkdir(parents=True)
+    def __init__(self, home: Path, kafka: Kafka) -> None:
+        self.home = home
+        self._kafka = kafka
+        self._units = home / "units"
+        self._units.mkdir(parents=True)
         self._next = 0
 
-    @cached_property
-    def form(self) -> str:
-        return self.name.split("-")[0]
-
-    @property
-    def where(self) -> str:
-        if self.form == "kafka":
-            assert self.kafka is not None
-            return f"{self.kafka.address}/{self.home.name}"
-        return {"iceberg": "lake.db.rows", "delta": str(self.home / "table")}.get(self.form, str(self.units))
-
-    @property
-    def endless(self) -> bool:
-        """Whether it goes on for ever by itself."""
-        return self.form == "rate"
-
-    @property
-    def partitions(self) -> list[list[int]]:
-        """The ids of each partition, in order."""
-        n = PARTITIONS if self.form == "kafka" else 1
-        return [list(range(p, ROWS, n)) for p in range(n)]
+    def where(self, name: str) -> str:
+        """Where a query reads the source of this name."""
+        places = {"delta": str(self.home / "table"), "iceberg": "lake.db.rows", ENDLESS: ""}
+        if name.startswith("kafka"):
+            return f"{self._kafka.address}/{self.home.name}"
+        return places.get(name, str(self._units))
 
     def variables(self) -> dict[str, str]:
-        """Environment of a process that reads or fills it."""
-        conf = dict(SETTINGS)
-        if self.form == "kafka":
-            conf["spark.jars"] = CONNECTORS
-        elif self.form in formats():
-            conf["spark.jars"] = jars()
-        if self.form == "delta":
-            conf["spark.sql.extensions"] = "io.delta.sql.DeltaSparkSessionExtension"
-            conf["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
-        elif self.form == "iceberg":
-            conf["spark.sql.catalog.lake"] = "org.apache.iceberg.spark.SparkCatalog"
-            conf["spark.sql.catalog.lake.type"] = "hadoop"
-            conf["spark.sql.catalog.lake.warehouse"] = str(self.home / "lake")
+        """Environment of a process that reads or fills them."""
+        conf = SETTINGS | {
+            "spark.jars": f"{CONNECTORS},{jars()}",
+            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+            "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+            "spark.sql.catalog.lake.type": "hadoop",
+            "spark.sql.catalog.lake.warehouse": str(self.home / "lake"),
+        }
         settings = " ".join(f"--conf {key}={value}" for key, value in conf.items())
         return {**environment(), "PYSPARK_SUBMIT_ARGS": f"{settings} pyspark-shell"}
 
     def fill(self, units: int) -> None:
         """Add some units. Returns when they are there."""
-        new = []
-        for _ in range(units):
-            ids = range(self._next * UNIT, (self._next + 1) * UNIT)
-            hidden, file = self.units / f".{self._next:03}.json", self.units / f"{self._next:03}.json"
-            hidden.write_text("".join(json.dumps({"id": i}) + "\n" for i in ids))
-            when = time.time() + self._next  # Spark reads files in the order of their times
-            os.utime(hidden, (when, when))
-            hidden.rename(file)
-            new.append(str(file))
-            self._next += 1
-        if self.form in ("kafka", "delta", "iceberg"):
-            command = [sys.executable, "-c", FEED, self.form, self.where, *new]
-            done = subprocess.run(
-                command,
-                env={**os.environ, **self.variables()},
-                cwd=self.home,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert done.returncode == 0, done.stderr[-2000:]
+        new = [self._add_file() for _ in range(units)]
+        if not new:
+            return
+        targets = [*self.where("kafka").split("/"), self.where("delta"), self.where("iceberg")]
+        done = subprocess.run(
+            [sys.executable, "-c", FEED, *targets, *new],
+            env={**os.environ, **self.variables()},
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+
+    def _add_file(self) -> str:
+        ids = range(self._next * UNIT, (self._next + 1) * UNIT)
+        hidden, file = self._units / f".{self._next:03}.json", self._units / f"{self._next:03}.json"
+        hidden.write_text("".join(json.dumps({"id": i}) + "\n" for i in ids))
+        when = time.time() + self._next  # Spark reads files in the order of their times
+        os.utime(hidden, (when, when))
+        hidden.rename(file)
+        self._next += 1
+        return str(file)
+
+
+def partitions(name: str) -> list[list[int]]:
+    """The ids of each partition of a source that has an end, in order."""
+    n = PARTITIONS if name.startswith("kafka") else 1
+    return [list(range(p, ROWS, n)) for p in range(n)]

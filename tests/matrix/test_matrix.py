@@ -1,4 +1,4 @@
-"""Every source with every end and every trigger. One of them, another one at each commit, is in the gate."""
+"""Every source with every end and every trigger. One case, another one at each commit, is in the gate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests import gate
 
 from . import ends
 from .cases import CASES, Case
-from .sources import Source
+from .sources import Sources
 
 SEED = gate.seed()
 CHOSEN = random.Random(SEED).choice(CASES)
@@ -34,32 +34,27 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     "case",
     [pytest.param(c, id=str(c), marks=[] if c == CHOSEN else [pytest.mark.slow]) for c in CASES],
 )
-def test_nothing_is_missing_and_nothing_twice(
-    case: Case, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    broker = request.getfixturevalue("kafka") if case.source.startswith("kafka") else None
-    home = tmp_path / str(case)
-    problems = ends.go(Source(case.source, home, broker), case.trigger, case.end, SEED)
+def test_nothing_is_missing_and_nothing_twice(case: Case, tmp_path: Path, kafka: Kafka) -> None:
+    problems = ends.go(Sources(tmp_path / str(case), kafka), case, SEED)
     assert not problems, "\n".join([f"python -m tests.matrix {case} --seed {SEED}", *problems])
 
 
 def test_a_lost_a_repeated_and_a_misplaced_row_are_noticed(tmp_path: Path) -> None:
-    source = Source("kafka", tmp_path / "topic")
     out = tmp_path / "out"
     windows = {1767225600 + n * 300: list(range(n * 10, n * 10 + 10)) for n in range(20)}
     ends_with = write(out, windows)
-    assert ends.wrong(source, ends_with, everything=True) == []
+    assert ends.wrong("kafka", ends_with, everything=True) == []
     windows[1767225600].remove(4)
-    assert ends.wrong(source, write(out, windows), everything=False)[0].startswith("missing: ")
+    assert ends.wrong("kafka", write(out, windows), everything=False)[0].startswith("missing: ")
     windows[1767225600] += [4, 5]
-    assert ends.wrong(source, write(out, windows), everything=True) == ["twice: [5]"]
+    assert ends.wrong("kafka", write(out, windows), everything=True) == ["twice: [5]"]
     windows[1767225600] = list(range(9))
     windows[1767225900].append(9)
-    assert ends.wrong(source, write(out, windows), everything=True) == [
+    assert ends.wrong("kafka", write(out, windows), everything=True) == [
         "window 1767225900 has rows of another: [9]"
     ]
     del windows[max(windows)]
-    assert "missing: [190" in "".join(ends.wrong(source, write(out, windows), everything=True))
+    assert "missing: [190" in "".join(ends.wrong("kafka", write(out, windows), everything=True))
 
 
 def write(out: Path, windows: dict[int, list[int]]) -> Path:
