@@ -15,7 +15,7 @@ BATCH = 2.0  # seconds
 
 @dataclass(eq=False)
 class Query:
-    """A run of a stage of one task, in the place of `query.task.Stage`.
+    """A run of a stage of one task, in the place of `query.run.Run`.
 
     `since`: when its query was started, None if it does not run.
     """

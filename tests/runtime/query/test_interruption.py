@@ -9,7 +9,7 @@ import pytest
 
 from streamjob.protocol.graph import TaskName
 from streamjob.runtime.query.bounded_input import InputEnd
-from streamjob.runtime.query.task import Stage
+from streamjob.runtime.query.run import Run
 from streamjob.runtime.query.transactions import Transactions
 from streamjob.runtime.spark.boundary import QueryFailed
 
@@ -49,19 +49,19 @@ class Directory:
         return self._commits.pop(0) if len(self._commits) > 1 else self._commits[0]
 
 
-def run(start: Any = UNUSED, directory: Any = UNUSED, transactions: Any = None) -> Stage:
+def a_run(start: Any = UNUSED, directory: Any = UNUSED, transactions: Any = None) -> Run:
     engine: Any = type("Engine", (), {"jvm": None})
-    return Stage(
+    return Run(
         TaskName("a", "a"), engine, directory, start, InputEnd("a", directory), transactions=transactions
     )
 
 
 def test_an_interruption_stops_the_query_that_catches_up() -> None:
     own, again = Query(), Query()
-    stage = run(lambda *settings, **trigger: again)
-    stage.query = own  # type: ignore[assignment]
-    stage.restart(availableNow=True)
-    stage.interrupt()
+    run = a_run(lambda *settings, **trigger: again)
+    run.query = own  # type: ignore[assignment]
+    run.restart(availableNow=True)
+    run.interrupt()
     assert not own.isActive
     assert not again.isActive
 
@@ -70,29 +70,29 @@ def test_an_interruption_while_a_query_is_started_again_stops_that_one() -> None
     again = Query()
 
     def start(*settings: tuple[str, str], **trigger: Any) -> Query:
-        stage.interrupt()
+        run.interrupt()
         return again
 
-    stage = run(start)
-    stage.restart(once=True)
+    run = a_run(start)
+    run.restart(once=True)
     assert not again.isActive
 
 
 def test_a_run_that_was_interrupted_is_not_started_again() -> None:
-    stage = run()
-    stage.interrupt()
+    run = a_run()
+    run.interrupt()
     with pytest.raises(QueryFailed, match="interrupted"):
-        stage.restart(once=True)
+        run.restart(once=True)
 
 
 def test_the_next_run_waits_for_the_end_of_one_that_was_interrupted() -> None:
-    stage, query, waits = run(), Query(), threading.Event()
-    stage.query = query  # type: ignore[assignment]
-    stage.await_interrupted()  # nobody has interrupted it
-    stage.interrupted.set()
+    run, query, waits = a_run(), Query(), threading.Event()
+    run.query = query  # type: ignore[assignment]
+    run.await_interrupted()  # nobody has interrupted it
+    run.interrupted.set()
 
     def wait() -> None:
-        stage.await_interrupted()
+        run.await_interrupted()
         waits.set()
 
     thread = threading.Thread(target=wait)
@@ -105,12 +105,12 @@ def test_the_next_run_waits_for_the_end_of_one_that_was_interrupted() -> None:
 
 
 def test_what_an_interrupted_query_failed_with_is_not_the_cause() -> None:
-    stage = run()
-    stage.query = Query(RuntimeError("Job 7 cancelled"))  # type: ignore[assignment]
-    stage.failure = cause = RuntimeError("of the connected query")
-    stage.interrupted.set()
-    assert stage.cause_of(RuntimeError("Job 7 cancelled")) is cause
-    assert not stage.failed_by_itself
+    run = a_run()
+    run.query = Query(RuntimeError("Job 7 cancelled"))  # type: ignore[assignment]
+    run.failure = cause = RuntimeError("of the connected query")
+    run.interrupted.set()
+    assert run.cause_of(RuntimeError("Job 7 cancelled")) is cause
+    assert not run.failed_by_itself
 
 
 class Sink:
@@ -121,8 +121,8 @@ class Sink:
 def test_the_record_of_an_interrupted_run_has_the_batch_up_to_which_its_sink_was_pre_committed() -> None:
     """The run commits another one between the two."""
     transactions = Transactions(Sink(), "owner")  # type: ignore[arg-type]
-    stage = run(directory=Directory(5, 6), transactions=transactions)
-    stage.failure = RuntimeError("of the connected query")
-    noted = transactions.pre_commit(3, stage.directory.latest_commit())
-    record = stage.record(3, False, noted, exhausted=False, running=True)
+    run = a_run(directory=Directory(5, 6), transactions=transactions)
+    run.failure = RuntimeError("of the connected query")
+    noted = transactions.pre_commit(3, run.directory.latest_commit())
+    record = run.record(3, False, noted, exhausted=False, running=True)
     assert (record.batch, record.transactions) == (5, ("owner@5.3",))

@@ -15,7 +15,7 @@ from streamjob.protocol.messages.driver_config import Application, DriverConfig,
 from streamjob.protocol.restore.recovery import UnfinishedBeforeFinished
 from streamjob.runtime.query.bounded_input import InputEnd
 from streamjob.runtime.query.edges import Channel, Ends
-from streamjob.runtime.query.task import Stage
+from streamjob.runtime.query.run import Run
 from streamjob.runtime.spark.checkpoint_dir import MAX_WATERMARK_MS, CheckpointDir
 from streamjob.runtime.spark.sink_log import SinkAhead
 from streamjob.runtime.spark.stream_writer import Written
@@ -61,7 +61,7 @@ class Job:
 
     drains = False
 
-    def __init__(self, home: Path, *runs: Stage, restore: Restore | None = None, asked_to_end: bool = False):
+    def __init__(self, home: Path, *runs: Run, restore: Restore | None = None, asked_to_end: bool = False):
         self.config = DriverConfig(
             JOB, 2, Application("app.py"), f"file:{home}/checkpoints", restore=restore or Restore()
         )
@@ -118,10 +118,10 @@ def batch(directory: str, number: int, watermark: int = 5, log: str = "offsets")
     LocalFiles().write_new(f"{directory}/{log}/{number}", text.encode())
 
 
-def run_of(home: Path, uid: str, **facts: Any) -> Stage:
+def run_of(home: Path, uid: str, **facts: Any) -> Run:
     directory = CheckpointDir(Files(), f"file:{home}/checkpoints/{uid}/0")  # type: ignore[arg-type]
     end = InputEnd(None, directory)
-    return Stage(TaskName(uid, uid), engine_of(Files()), directory, lambda *_, **__: None, end, **facts)  # type: ignore[arg-type]
+    return Run(TaskName(uid, uid), engine_of(Files()), directory, lambda *_, **__: None, end, **facts)  # type: ignore[arg-type]
 
 
 def test_only_the_rules_at_the_end_write_down_what_is_the_querys_own(tmp_path: Path) -> None:

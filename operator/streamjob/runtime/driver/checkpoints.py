@@ -24,9 +24,9 @@ from ...protocol.messages.driver_status import AbortedCheckpoint, Problem
 from ...protocol.restore.recovery import NonRestoredState
 from ...storage.clock import now
 from ...storage.hadoop import HadoopFiles
+from ..query.run import Run
 from ..query.stage_record import stage_record
 from ..query.table_versions import table_versions
-from ..query.task import Stage
 from ..savepoints.catalog import delete_savepoint
 from ..savepoints.incomplete import delete_half_written
 from ..savepoints.write import write_savepoint
@@ -60,7 +60,7 @@ class Checkpoints:
         self,
         config: DriverConfig,
         coordinator: Coordinator,
-        stages: Mapping[str, Stage],
+        stages: Mapping[str, Run],
         notes: Notes,
         board: StatusBoard,
         carried: CarriedStages,
@@ -92,10 +92,10 @@ class Checkpoints:
     def snapshot(self, effect: fx.Snapshot) -> Event:
         """Take the task's snapshot. The query is not paused for it, see `_stages_of`."""
         self._begun.setdefault(effect.number, time.monotonic())
-        stage = self._stages[effect.task]
-        batch = stage.directory.latest_commit()
-        if stage.transactions is not None:
-            stage.transactions.pre_commit(effect.number, batch)
+        run = self._stages[effect.task]
+        batch = run.directory.latest_commit()
+        if run.transactions is not None:
+            run.transactions.pre_commit(effect.number, batch)
         return ev.SnapshotTaken(effect.task, effect.number, batch)
 
     def store(self, effect: fx.StoreCheckpoint) -> Event | None:
@@ -162,10 +162,10 @@ class Checkpoints:
         """
         batches = dict(effect.batches)
         for task, of in effect.pre_commit.items():
-            stage = self._stages[task]
-            if stage.transactions is not None:
-                batch = batches[task] if task in batches else stage.directory.latest_commit()
-                done = stage.transactions.pre_commit(of, batch)
+            run = self._stages[task]
+            if run.transactions is not None:
+                batch = batches[task] if task in batches else run.directory.latest_commit()
+                done = run.transactions.pre_commit(of, batch)
                 batches.setdefault(task, done)
         return replace(effect, batches=batches)
 
@@ -274,11 +274,11 @@ class Checkpoints:
         between two stages is durable (files, a topic) and is read after a restore. So no query has to be
         paused.
         """
-        by_uid: dict[str, list[Stage]] = {}
+        by_uid: dict[str, list[Run]] = {}
         with self._lock:  # a query that starts at this moment changes the graph
             order = {uid: self._coordinator.upstream(uid) for uid in self._coordinator.downstream_first()}
-            for stage in self._stages.values():
-                by_uid.setdefault(stage.uid, []).append(stage)
+            for run in self._stages.values():
+                by_uid.setdefault(run.uid, []).append(run)
         records = {
             uid: stage_record(by_uid[uid], upstream, effect)
             for uid, upstream in order.items()

@@ -49,7 +49,7 @@ OVER = (TaskState.CLOSED, TaskState.FAILED, TaskState.CANCELED)
 
 
 class Run(Reported, Protocol):
-    """What the dispatcher needs of a run. `query.task.Stage` implements it."""
+    """What the dispatcher needs of a run. `query.run.Run` implements it."""
 
     over: threading.Event
     failure: Exception | None

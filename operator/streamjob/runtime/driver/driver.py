@@ -19,7 +19,7 @@ from ...protocol.engine.coordinator import TerminationConflict
 from ...protocol.messages.commands import Mode, SavepointRequest, TerminationRequest
 from ...protocol.messages.driver_config import DriverConfig, Gate
 from ...protocol.messages.driver_status import Problem
-from ..query.task import Stage
+from ..query.run import Run
 from ..spark.engine import Engine
 from ..spark.executors.numbers import Executors
 from ..spark.executors.pool import pool_of
@@ -237,7 +237,7 @@ class Driver:
             self._loop.take(ev.EdgeDeclared(reader, writer, own_sources=own))
             log.info("stage %s reads what stage %s writes, as declared", reader, writer)
 
-    def runs(self) -> list[Stage]:
+    def runs(self) -> list[Run]:
         """The last run of each task."""
         return list(self.stages.values())  # at once: other threads start queries
 

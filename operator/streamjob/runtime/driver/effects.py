@@ -20,7 +20,7 @@ from ...protocol.engine.events import Event
 from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_config import DriverConfig
 from ..query.catch_up import OWN_SECONDS, CaughtUp, unknown_end
-from ..query.task import Stage
+from ..query.run import Run
 from ..savepoints.expired import delete_retired
 from ..savepoints.recover_records import known_records
 from ..spark.max_watermark.batch import beyond_the_end, endless, kept_for_the_clock
@@ -52,7 +52,7 @@ class Work:
         self,
         config: DriverConfig,
         coordinator: Coordinator,
-        stages: dict[str, Stage],
+        stages: dict[str, Run],
         notes: Notes,
         board: StatusBoard,
         publish: Callable[[], None],
@@ -72,7 +72,7 @@ class Work:
         self.checkpoints = Checkpoints(
             config, coordinator, stages, notes, board, self.carried, self._say, lock, live_savepoints
         )
-        self._of_run: dict[type[Any], Callable[[Any, Stage], Event | None]] = {
+        self._of_run: dict[type[Any], Callable[[Any, Run], Event | None]] = {
             fx.StopAtBoundary: self._stop,
             fx.CatchUp: self._catch_up,
             fx.FireMaxWatermark: self._fire,
@@ -90,7 +90,7 @@ class Work:
             fx.AbortTransactions: self._abort_transactions,
         }
 
-    def carry_out(self, effect: Effect, run: Stage | None) -> Event | None:
+    def carry_out(self, effect: Effect, run: Run | None) -> Event | None:
         """Carry out one effect.
 
         :param run: the run of the effect's task, None for an effect of the job.
@@ -104,7 +104,7 @@ class Work:
 
     # --- the end of a task ----------------------------------------------------------------------------------
 
-    def _stop(self, effect: fx.StopAtBoundary, run: Stage) -> Event:
+    def _stop(self, effect: fx.StopAtBoundary, run: Run) -> Event:
         scenario = self._coordinator.tasks[effect.task].scenario
         drains = scenario is not None and scenario.is_drain
         come = run.rest_at_boundary if drains else run.stop_at_boundary
@@ -113,7 +113,7 @@ class Work:
             batch = flushed
         return ev.BoundaryReached(effect.task, batch)
 
-    def _catch_up(self, effect: fx.CatchUp, run: Stage) -> Event:
+    def _catch_up(self, effect: fx.CatchUp, run: Run) -> Event:
         task, upstream = effect.task, ", ".join(effect.upstream)
         batch, caught_up = run.catch_up(self._say(task), math.inf if upstream else OWN_SECONDS)
         rest = caught_up is CaughtUp.UNKNOWN
@@ -125,7 +125,7 @@ class Work:
             log.info("stage %s: has processed all of %s, batch %s", task, upstream or "its input", batch)
         return ev.BoundaryReached(task, batch, rest=rest)
 
-    def _fire(self, effect: fx.FireMaxWatermark, run: Stage) -> Event:
+    def _fire(self, effect: fx.FireMaxWatermark, run: Run) -> Event:
         task = effect.task
         self._say(task)(f"stage {task}: firing all event-time timers")
         self._mark_upstream(run)
@@ -145,7 +145,7 @@ class Work:
             log.info("stage %s: max watermark fired, %d batches up to %d", task, result.batches, batch)
         return ev.MaxWatermarkFired(task, batch)
 
-    def _mark_upstream(self, run: Stage) -> None:
+    def _mark_upstream(self, run: Run) -> None:
         """Before the run is flushed: everything upstream of it is drained (see `finished_before`).
 
         A run without state is not flushed. The next epoch continues it, and what is upstream of it.
@@ -161,18 +161,18 @@ class Work:
             other.directory.mark_drained()
             self._marked.add(other.task)  # shards share their upstream
 
-    def _finish(self, effect: fx.Finish, run: Stage) -> Event:
+    def _finish(self, effect: fx.Finish, run: Run) -> Event:
         self._call(run, Moment.END_OF_DATA)
         self._call(run, Moment.FINISH)
         return ev.Finished(effect.task)
 
-    def _close(self, effect: fx.Close, run: Stage) -> Event:
+    def _close(self, effect: fx.Close, run: Run) -> Event:
         self._call(run, Moment.CLOSE)
         if self._coordinator.stops:
             run.upload_snapshots()  # before `Closed`: after it, a prepared driver may write where this would
         return ev.Closed(effect.task)
 
-    def _call(self, run: Stage, moment: Moment) -> None:
+    def _call(self, run: Run, moment: Moment) -> None:
         """Call the script's hooks.
 
         :raises HookFailed: a hook raised, so its work may not be done.
@@ -190,7 +190,7 @@ class Work:
                 + ("it is not called again" if moment is Moment.CLOSE else "the next attempt calls it again"),
             ) from e
 
-    def _cancel(self, _: fx.Cancel, run: Stage) -> None:
+    def _cancel(self, _: fx.Cancel, run: Run) -> None:
         run.interrupt()
 
     # --- transactions ---------------------------------------------------------------------------------------

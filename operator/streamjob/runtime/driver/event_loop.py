@@ -20,7 +20,7 @@ from ...protocol.formats.records import CheckpointRecord
 from ...protocol.messages.driver_config import DriverConfig
 from ...protocol.restore.recovery import recorded_edges, unfinished_tasks
 from ...storage.hadoop import StorageError
-from ..query.task import Stage
+from ..query.run import Run
 from ..startup.restore_point import is_fresh
 from . import threads
 from .dispatcher import Dispatcher, EffectQueue
@@ -48,7 +48,7 @@ class Loop:
         self.terminated = threading.Event()
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
-        self.dispatcher = dispatcher = Dispatcher[Stage](config, board, self)
+        self.dispatcher = dispatcher = Dispatcher[Run](config, board, self)
         self.coordinator, self.stages, self.notes = dispatcher.coordinator, dispatcher.runs, dispatcher.notes
         self.work = Work(
             config,
@@ -60,10 +60,10 @@ class Loop:
             self.lock,
             dispatcher.live_savepoints,
         )
-        self.on_over: Callable[[Stage], None] = lambda stage: None
+        self.on_over: Callable[[Run], None] = lambda run: None
         self.on_sample: Callable[[], None] = lambda: None
         self.explained: Callable[[Exception], Exception] = lambda error: error
-        self._workers: dict[str, SimpleQueue[EffectQueue[Stage]]] = {}  # by task
+        self._workers: dict[str, SimpleQueue[EffectQueue[Run]]] = {}  # by task
         self._board = board
         self._last_start = time.monotonic()
         self._has_begun = False
@@ -75,17 +75,17 @@ class Loop:
         with self.lock:
             self.dispatcher.take(event)
 
-    def enter(self, stage: Stage, event: Event) -> None:
+    def enter(self, run: Run, event: Event) -> None:
         """A run begins, see `Dispatcher.enter`."""
         with self.lock:
-            self.dispatcher.enter(stage, event)
+            self.dispatcher.enter(run, event)
 
-    def fail(self, stage: Stage, error: Exception) -> None:
+    def fail(self, run: Run, error: Exception) -> None:
         """The run has failed, see `Dispatcher.fail`."""
         # It asks the JVM, and may wait for its end: not under the lock.
-        cause = self.explained(stage.cause_of(error))
+        cause = self.explained(run.cause_of(error))
         with self.lock:
-            self.dispatcher.fail(stage, cause)
+            self.dispatcher.fail(run, cause)
 
     def fail_job(self, error: Exception) -> None:
         """Fail all runs, see `Dispatcher.fail_job`."""
@@ -97,25 +97,25 @@ class Loop:
         with self.lock:
             self.dispatcher.publish()
 
-    def watch(self, stage: Stage) -> None:
+    def watch(self, run: Run) -> None:
         """Wait until the run's query ends by itself: out of input, stopped by somebody else, or failed."""
-        assert stage.query is not None
+        assert run.query is not None
         try:
-            stage.query.awaitTermination()
+            run.query.awaitTermination()
         except Exception as e:  # the query's own error, or the JVM is gone
-            if not stage.interrupted.is_set():  # else whoever has interrupted it knows why
-                self.fail(stage, e)
+            if not run.interrupted.is_set():  # else whoever has interrupted it knows why
+                self.fail(run, e)
         else:
             # Splits are assigned to a shard once: when it has read them, its input has ended.
-            rest = stage.exhausts and not stage.has_read_all()
-            if stage.sharded and stage.exhausts:
-                self._take_of(stage, ev.InputEnded(stage.task, rest=rest))
+            rest = run.exhausts and not run.has_read_all()
+            if run.sharded and run.exhausts:
+                self._take_of(run, ev.InputEnded(run.task, rest=rest))
             else:
-                self._take_of(stage, ev.RunEnded(stage.task, exhausted=stage.exhausts, rest=rest))
+                self._take_of(run, ev.RunEnded(run.task, exhausted=run.exhausts, rest=rest))
 
-    def _take_of(self, stage: Stage, event: Event) -> None:
+    def _take_of(self, run: Run, event: Event) -> None:
         with self.lock:
-            self.dispatcher.take_of(stage, event)
+            self.dispatcher.take_of(run, event)
 
     def restore(self, config: DriverConfig) -> None:
         """What the job resumes from is known only now, see `GateKeeper`. Comes before the first query."""
@@ -134,7 +134,7 @@ class Loop:
 
     # --- what the dispatcher asks for: called under the lock ------------------------------------------------
 
-    def work_on(self, queue: EffectQueue[Stage]) -> None:
+    def work_on(self, queue: EffectQueue[Run]) -> None:
         if not queue.task:
             threads.start(self._work, "work-job", queue)
             return
@@ -146,23 +146,23 @@ class Loop:
     def call_later(self, seconds: float, event: Event) -> None:
         threads.own(threading.Timer(seconds, self.take, [event])).start()
 
-    def interrupt(self, run: Stage) -> None:
+    def interrupt(self, run: Run) -> None:
         run.interrupted.set()  # here: the script must not find its batch committable when it starts it again
         threads.start(run.interrupt, f"interrupt-{run.task}")
 
-    def published(self, over: Sequence[Stage]) -> None:
-        for stage in over:
-            self.on_over(stage)
+    def published(self, over: Sequence[Run]) -> None:
+        for run in over:
+            self.on_over(run)
         self.changed.notify_all()
 
     def on_terminated(self) -> None:
         self.terminated.set()
 
-    def _of_task(self, queues: SimpleQueue[EffectQueue[Stage]]) -> None:
+    def _of_task(self, queues: SimpleQueue[EffectQueue[Run]]) -> None:
         while True:
             self._work(queues.get())
 
-    def _work(self, queue: EffectQueue[Stage]) -> None:
+    def _work(self, queue: EffectQueue[Run]) -> None:
         """Carry out the effects of the queue, until there are none."""
         while True:
             with self.lock:
@@ -206,17 +206,17 @@ class Loop:
     def _sample(self) -> None:
         """Read each query's figures, for the status, and check whether a declared end of input is reached."""
         while not self.terminated.wait(SAMPLE_SECONDS):
-            for stage in list(self.stages.values()):
+            for run in list(self.stages.values()):
                 try:
-                    stage.sample()
+                    run.sample()
                 except Exception as e:  # figures must never end a job
                     log.log(
-                        logging.DEBUG if stage.over.is_set() else logging.WARNING,
+                        logging.DEBUG if run.over.is_set() else logging.WARNING,
                         "no figures of stage %s: %r",
-                        stage.task,
+                        run.task,
                         e,
                     )
-                self._look_for_end(stage)
+                self._look_for_end(run)
             with self.lock:
                 self._board.refresh(stages=stage_statuses(self.coordinator, self.stages))
             try:
@@ -229,22 +229,22 @@ class Loop:
         pause = LAG_SECONDS
         while not self.terminated.wait(pause):
             began = time.monotonic()
-            for stage in list(self.stages.values()):
+            for run in list(self.stages.values()):
                 try:
-                    stage.measure_lag()
+                    run.measure_lag()
                 except Exception as e:  # figures must never end a job
-                    log.debug("no lag of stage %s: %r", stage.task, e)
+                    log.debug("no lag of stage %s: %r", run.task, e)
             pause = max(LAG_SECONDS, LAG_SHARE * (time.monotonic() - began))
 
-    def _look_for_end(self, stage: Stage) -> None:
-        end = stage.input_end
+    def _look_for_end(self, run: Run) -> None:
+        end = run.input_end
         try:
-            if stage.over.is_set() or not end.reached():
+            if run.over.is_set() or not end.reached():
                 return
         except StorageError as e:
-            log.warning("stage %s: whether its input has ended is not known: %s", stage.task, e)
+            log.warning("stage %s: whether its input has ended is not known: %s", run.task, e)
             return
         except StreamJobError as e:
-            self.fail(stage, e)
+            self.fail(run, e)
             return
-        self._take_of(stage, ev.InputEnded(stage.task, rest=end.leaves_rest))
+        self._take_of(run, ev.InputEnded(run.task, rest=end.leaves_rest))

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from ...protocol.engine import events as ev
 from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_status import Problem
-from ..query.task import Stage
+from ..query.run import Run
 from ..spark.foreach_batch.function import running_batch_function
 from .event_loop import Loop
 from .script.job_stopped import job_stopped
@@ -52,7 +52,7 @@ class Job(Protocol):
     @property
     def failure(self) -> Problem | None: ...
 
-    def runs(self) -> list[Stage]: ...
+    def runs(self) -> list[Run]: ...
 
     def ends_queries(self) -> bool: ...
 
@@ -76,7 +76,7 @@ class ScriptSide:
     def stops(self) -> bool:
         return self._job.stops
 
-    def runs(self) -> list[Stage]:
+    def runs(self) -> list[Run]:
         return self._job.runs()
 
     # --- start and stop -------------------------------------------------------------------------------------
@@ -102,26 +102,26 @@ class ScriptSide:
                 raise JobIsOver("the job has been stopped: no query starts any more")
             raise job_stopped()
         try:
-            stage = self._starter.start(writer, original, args, kwargs)
+            run = self._starter.start(writer, original, args, kwargs)
         except StreamJobError as e:
             self.refused = self.refused or e
             raise
-        return StreamingQuery(ManagedJvmQuery(stage, self))
+        return StreamingQuery(ManagedJvmQuery(run, self))
 
     def script_is_called_back(self) -> None:
         """Note that Spark calls listeners of the script, which could start queries."""
         self._unstarted.calls_back = True
 
-    def script_stops(self, *stages: Stage) -> None:
+    def script_stops(self, *stages: Run) -> None:
         """The script ends queries: each ends as in a stop, unless the job's termination ends it otherwise.
 
         Returns when every run is over, as Spark's own stop() does. In a callback of the JVM, which may be
         part of the batch that has to commit first, it returns at once.
         """
-        for stage in stages:
+        for run in stages:
             with self._loop.lock:
-                if self._loop.stages.get(stage.task) is stage and not stage.over.is_set():
-                    self._loop.take(ev.ScriptStopped(stage.task))
+                if self._loop.stages.get(run.task) is run and not run.over.is_set():
+                    self._loop.take(ev.ScriptStopped(run.task))
         if not in_callback():
             self._waits.until(lambda: all(s.over.is_set() for s in stages), None)
 
@@ -156,7 +156,7 @@ class ScriptSide:
 
     # --- wait -----------------------------------------------------------------------------------------------
 
-    def await_run(self, stage: Stage, milliseconds: int | None) -> bool:
+    def await_run(self, run: Run, milliseconds: int | None) -> bool:
         """Wait for a run.
 
         :param milliseconds: timeout, None to wait without one.
@@ -164,10 +164,10 @@ class ScriptSide:
         :raises StreamJobError: as `_script_waits`, if there is no timeout.
         """
         if milliseconds is None:
-            self._script_waits([stage], [stage])
-        return self._waits.until(stage.over.is_set, milliseconds)
+            self._script_waits([run], [run])
+        return self._waits.until(run.over.is_set, milliseconds)
 
-    def await_any(self, mine: Callable[[Stage], bool], milliseconds: int | None) -> Stage | None:
+    def await_any(self, mine: Callable[[Run], bool], milliseconds: int | None) -> Run | None:
         """Wait for any run of a session, see `managed_query.ManagedJvmManager`.
 
         :param mine: selects the runs of the session.
@@ -182,10 +182,10 @@ class ScriptSide:
         self._waits.until(lambda: self._waits.terminated(mine) is not None, milliseconds)
         return self._waits.terminated(mine)
 
-    def reset_terminated(self, mine: Callable[[Stage], bool]) -> None:
+    def reset_terminated(self, mine: Callable[[Run], bool]) -> None:
         self._waits.reset(mine)
 
-    def leave_if_stopped(self, stage: Stage) -> None:
+    def leave_if_stopped(self, run: Run) -> None:
         """End the script if its job was stopped.
 
         A stop is not the end of the data. What the script does after its wait must not run as if it were: it
@@ -193,13 +193,13 @@ class ScriptSide:
 
         :raises SystemExit: the job was stopped, and this run with it.
         """
-        if stage.stopped_by_request and self._job.stops and not in_callback():
-            log.info("stage %s was stopped with the job: its script ends here", stage.task)
+        if run.stopped_by_request and self._job.stops and not in_callback():
+            log.info("stage %s was stopped with the job: its script ends here", run.task)
             if threading.current_thread() is not threading.main_thread():
                 self._job.end_main_thread()  # first: it may wait for what this thread does on its way out
             raise job_stopped()
 
-    def _script_waits(self, waited: list[Stage], runs: list[Stage]) -> None:
+    def _script_waits(self, waited: list[Run], runs: list[Run]) -> None:
         """The script waits without a timeout: from now on it counts as having started all its queries.
 
         :param waited: the runs of which the script awaits one.
@@ -219,7 +219,7 @@ class ScriptSide:
         self._job.settle()
 
 
-def _has_an_end(run: Stage) -> bool:
+def _has_an_end(run: Run) -> bool:
     """Whether a wait for the run ends without a request: its input has a declared end, or it has finished."""
     return run.finished or run.input_end.declared or run.over.is_set()
 

@@ -31,7 +31,7 @@ STEPS = list(TerminationStep)
 
 
 class Reported(Protocol):
-    """What the status needs of a run. `query.task.Stage` implements it."""
+    """What the status needs of a run. `query.run.Run` implements it."""
 
     name: TaskName
     uid: str
@@ -128,17 +128,17 @@ def stage_statuses(coordinator: Coordinator, stages: Mapping[str, Reported]) -> 
     :param stages: runs by task id. All runs with the same uid belong to one stage.
     """
     by_uid: dict[str, list[Reported]] = {}
-    for stage in stages.values():
-        by_uid.setdefault(stage.uid, []).append(stage)
+    for run in stages.values():
+        by_uid.setdefault(run.uid, []).append(run)
     return tuple(_stage_status(coordinator, uid, tasks) for uid, tasks in by_uid.items())
 
 
 def _stage_status(coordinator: Coordinator, uid: str, stages: Sequence[Reported]) -> StageStatus:
-    tasks, figures = [], [stage.figures for stage in stages]
-    for stage in stages:
-        task = coordinator.tasks[stage.task]
-        batch = task.batch if task.batch is not None else stage.figures.batch
-        tasks.append(TaskStatus(stage.name.index, task.state, batch, task.step))
+    tasks, figures = [], [run.figures for run in stages]
+    for run in stages:
+        task = coordinator.tasks[run.task]
+        batch = task.batch if task.batch is not None else run.figures.batch
+        tasks.append(TaskStatus(run.name.index, task.state, batch, task.step))
     finished = all(coordinator.tasks[s.task].operators_finished for s in stages)
     operators = max((f.operators for f in figures), key=len)
     watermarks = [f.watermark for f in figures if f.watermark is not None]

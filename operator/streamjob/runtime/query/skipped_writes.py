@@ -21,7 +21,7 @@ from ..spark.sink_log import FORMATS, METADATA, SinkAhead
 from ..spark.tables.find import table_of_target
 from ..spark.target import Target
 from .places.claim import SinkShared
-from .task import Stage
+from .run import Run
 
 log = logging.getLogger("streamjob")
 
@@ -29,14 +29,14 @@ log = logging.getLogger("streamjob")
 class SkippedWrites:
     """Checks one run. Asks each table once: a later batch is ahead of it if the first new one is.
 
-    :param stage: the run, which is about to start.
+    :param run: the run, which is about to start.
     :param writers: the tasks that have written, by `txnAppId` and table. All runs of the job have one.
     """
 
-    def __init__(self, stage: Stage, writers: dict[tuple[str, str], str]) -> None:
-        self._stage = stage
+    def __init__(self, run: Run, writers: dict[tuple[str, str], str]) -> None:
+        self._run = run
         self._writers = writers
-        self._runs_again = stage.directory.latest_offset()
+        self._runs_again = run.directory.latest_offset()
         self._folders: set[str] = set()
         self._asked: set[tuple[str, str | None, str | None]] = set()
 
@@ -46,7 +46,7 @@ class SkippedWrites:
         :param found: the table that `target.table` names.
         :raises SinkAhead: Delta would skip it. The batch fails, whatever its function makes of that.
         """
-        function, options = self._stage.each_batch, target.options
+        function, options = self._run.each_batch, target.options
         app, version = options.get("txnappid"), options.get("txnversion")
         if function is None or function.batch is None or app is None or not (version or "").isdigit():
             return
@@ -64,7 +64,7 @@ class SkippedWrites:
         :param found: as in `refuse`.
         :raises SinkShared: they would. The batch fails, whatever its function makes of that.
         """
-        function = self._stage.each_batch
+        function = self._run.each_batch
         if function is None or function.batch is None:
             return
         if (error := self._one_id(target, found) or self._unread(target)) is not None:
@@ -72,10 +72,10 @@ class SkippedWrites:
             raise error
 
     def _one_id(self, target: Target, found: CatalogTable | None) -> SinkShared | None:
-        path, app, task = target.options.get("path"), target.options.get("txnappid"), self._stage.task
+        path, app, task = target.options.get("path"), target.options.get("txnappid"), self._run.task
         if app is None:
             return None
-        table = self._stage.files.canonical(path) if path is not None else str(found.name if found else "")
+        table = self._run.files.canonical(path) if path is not None else str(found.name if found else "")
         other = self._writers.setdefault((app, table), task)
         if other == task:
             return None
@@ -90,7 +90,7 @@ class SkippedWrites:
 
         Each folder is looked at once.
         """
-        files, path = self._stage.files, target.options.get("path")
+        files, path = self._run.files, target.options.get("path")
         if path is None or (target.format or "parquet").lower() not in FORMATS:
             return None
         folder = files.qualify(path).rstrip("/")
@@ -100,7 +100,7 @@ class SkippedWrites:
         if not files.exists(f"{folder}/{METADATA}"):
             return None
         return SinkShared(
-            f"the foreachBatch function of query {self._stage.task!r} writes to {folder}, where Spark's file "
+            f"the foreachBatch function of query {self._run.task!r} writes to {folder}, where Spark's file "
             f"sink of another query has its log ({METADATA}): readers go by the log and would not find these "
             "rows",
             remedy="Let the function write to a folder of its own",
@@ -109,7 +109,7 @@ class SkippedWrites:
     def _ahead(
         self, target: Target, found: CatalogTable | None, app: str, version: int, batch: int
     ) -> SinkAhead | None:
-        files, name = self._stage.files, self._stage.name.name
+        files, name = self._run.files, self._run.name.name
         try:
             table = table_of_target(files.spark, target, found, files.qualify)
             last = table.skipped_up_to(app) if table is not None and table.format == "delta" else None

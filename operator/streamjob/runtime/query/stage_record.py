@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from ...protocol.engine.effects import StoreCheckpoint
 from ...protocol.formats.records import StageRecord
-from .task import Stage
+from .run import Run
 
 
-def stage_record(tasks: Sequence[Stage], upstream: tuple[str, ...], effect: StoreCheckpoint) -> StageRecord:
+def stage_record(tasks: Sequence[Run], upstream: tuple[str, ...], effect: StoreCheckpoint) -> StageRecord:
     """A stage's part of a checkpoint.
 
     :param tasks: all tasks of the stage.

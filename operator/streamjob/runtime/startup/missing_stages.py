@@ -11,7 +11,7 @@ from ...protocol.restore.recovery import NonRestoredState, spent
 from ...storage.hadoop import HadoopFiles
 from ..query import endpoints
 from ..query.endpoints import NotedEnds
-from ..query.task import Stage
+from ..query.run import Run
 from .restore_point import RestorePoints, as_exhausted, stage_of
 
 REMEDY = (
@@ -41,7 +41,7 @@ class MissingStages:
     :param stages: the last run of each task.
     """
 
-    def __init__(self, points: RestorePoints, stages: Mapping[str, Stage]) -> None:
+    def __init__(self, points: RestorePoints, stages: Mapping[str, Run]) -> None:
         self._points = points
         self._stages = stages
 
@@ -50,7 +50,7 @@ class MissingStages:
 
         :raises StreamJobError: as `RestorePoints.checkpoint`.
         """
-        started = {stage.uid for stage in list(self._stages.values())}
+        started = {run.uid for run in list(self._stages.values())}
         latest = self._points.config.restore.latest
         done = {s.uid for s in latest.stages if s.finished and not s.holds_transactions} if latest else set()
         return [u for u in self._points.uids(files) if u not in started and u not in done]
@@ -64,7 +64,7 @@ class MissingStages:
             return Missing()
         return sort_out(files, self._points, self.uids(files))
 
-    def left_out(self, files: HadoopFiles, missing: Collection[str], waited: Collection[Stage]) -> list[str]:
+    def left_out(self, files: HadoopFiles, missing: Collection[str], waited: Collection[Run]) -> list[str]:
         """Those of `missing` that the main thread will not start any more, see the function `left_out`."""
         record = self._points.checkpoint(files)
         gone = [s for uid in missing if (s := stage_of(record, uid)) is not None]
@@ -148,7 +148,7 @@ def not_drained(missing: Collection[str]) -> NonRestoredState:
 
 
 def left_out(
-    missing: Collection[StageRecord], waited: Collection[Stage], before: Callable[[str], StageRecord | None]
+    missing: Collection[StageRecord], waited: Collection[Run], before: Callable[[str], StageRecord | None]
 ) -> list[str]:
     """Uids of the missing stages that the script's main thread will not start any more.
 
@@ -159,15 +159,15 @@ def left_out(
     :param before: returns the restored checkpoint's record of a stage, None if there is none.
     """
 
-    def together(gone: StageRecord, stage: Stage) -> bool:
-        record = before(stage.uid)
+    def together(gone: StageRecord, run: Run) -> bool:
+        record = before(run.uid)
         later = record is not None and record.beside is not None and gone.uid in record.beside
-        return later or (gone.beside is not None and stage.uid in gone.beside)
+        return later or (gone.beside is not None and run.uid in gone.beside)
 
     return [
         gone.uid
         for gone in missing
-        if gone.beside is not None and waited and all(together(gone, stage) for stage in waited)
+        if gone.beside is not None and waited and all(together(gone, run) for run in waited)
     ]
 
 

@@ -13,7 +13,7 @@ from ...shards import Shard
 from ...storage.file_systems import canonical
 from ..query.definition import Definition
 from ..query.endpoints import NotedEnds
-from ..query.task import Stage
+from ..query.run import Run
 from ..spark.engine import Engine
 from ..spark.stream_writer import Written
 from .sharding.declared_shards import DeclaredStages
@@ -52,7 +52,7 @@ def task_name(
     said: Written,
     location: str | None,
     unnamed: Definition | None,
-    runs: Mapping[str, Stage],
+    runs: Mapping[str, Run],
     declared: DeclaredStages,
     restored: Mapping[str, str],
     engine: Engine,
@@ -84,7 +84,7 @@ def task_name(
             )
         _refuse_active(runs, said.name, engine)
         return TaskName(said.name, said.name)
-    by_uid = {stage.uid: stage for stage in runs.values()}
+    by_uid = {run.uid: run for run in runs.values()}
     if unnamed is not None:
         return _only_unnamed(unnamed, by_uid, elsewhere=elsewhere)
     assert location is not None
@@ -97,14 +97,14 @@ def task_name(
     return TaskName(uid, uid)
 
 
-def _only_unnamed(unnamed: Definition, runs: Mapping[str, Stage], *, elsewhere: bool) -> TaskName:
+def _only_unnamed(unnamed: Definition, runs: Mapping[str, Run], *, elsewhere: bool) -> TaskName:
     """The task of the only query without a name and a location. It is called `ONLY_QUERY` if that is free."""
-    for uid, stage in runs.items():
-        if stage.unnamed is None:
+    for uid, run in runs.items():
+        if run.unnamed is None:
             continue
-        if stage.is_active:
+        if run.is_active:
             raise QueryNameMissing(SECOND, remedy=EACH_A_NAME)
-        if not stage.unnamed.same_as(unnamed):
+        if not run.unnamed.same_as(unnamed):
             raise QueryNameMissing(
                 "the script starts a query that has neither a queryName nor a checkpointLocation, and before "
                 "it another one, which reads, does or writes something else: it would begin behind what that "
@@ -146,13 +146,13 @@ def _what(ends: NotedEnds) -> str:
     return f"reads {sources} and writes through {ends.sink or ends.writer or 'an unknown sink'}"
 
 
-def _at(location: str, runs: Mapping[str, Stage], restored: Mapping[str, str]) -> str:
+def _at(location: str, runs: Mapping[str, Run], restored: Mapping[str, str]) -> str:
     """The uid of the stage whose checkpoints are at `location`, else a new uid.
 
     The new uid is `ONLY_QUERY` if that is free, else the last path component of the location, numbered if it
     is taken.
     """
-    places = {**restored, **{uid: stage.directory.uri for uid, stage in runs.items()}}
+    places = {**restored, **{uid: run.directory.uri for uid, run in runs.items()}}
     for uid, place in places.items():
         if canonical(place) == canonical(location):
             return uid
@@ -169,23 +169,23 @@ def _first_free(wanted: list[str], taken: Collection[str]) -> str:
     return f"{wanted[-1]}-{number}"
 
 
-def refuse_shards(uid: str, parallelism: int, runs: Mapping[str, Stage]) -> None:
+def refuse_shards(uid: str, parallelism: int, runs: Mapping[str, Run]) -> None:
     """Check that the names of a new sharded stage are free.
 
     :raises DuplicateStage: a query that has not failed has the name of the stage or of one of its shards.
     """
     names = {uid, *(Shard(uid, index, parallelism).name for index in range(parallelism))}
-    for stage in runs.values():
-        if stage.name.name in names and stage.failure is None:
+    for run in runs.values():
+        if run.name.name in names and run.failure is None:
             raise DuplicateStage(
-                f"the script declares shards of {uid!r} and has a query {stage.name.name!r} already",
+                f"the script declares shards of {uid!r} and has a query {run.name.name!r} already",
                 remedy="Give each query a name of its own",
             )
 
 
-def _refuse_active(runs: Mapping[str, Stage], name: str, engine: Engine) -> None:
-    active = [stage for stage in runs.values() if stage.name.name == name and stage.is_active]
-    if any(stage.engine is engine for stage in active):
+def _refuse_active(runs: Mapping[str, Run], name: str, engine: Engine) -> None:
+    active = [run for run in runs.values() if run.name.name == name and run.is_active]
+    if any(run.engine is engine for run in active):
         raise NameIsActive(
             f"Cannot start query with name {name} as a query with that name is already active in this "
             "SparkSession",

@@ -25,7 +25,7 @@ from ..query.driver_state import StateManager
 from ..query.edges import Ends
 from ..query.endpoints import NotedEnds
 from ..query.places.owner import Owner, owner, owner_of
-from ..query.task import Stage, StartAgain
+from ..query.run import Run, StartAgain
 from ..query.transactions import Transactions
 from ..spark import sink_log
 from ..spark.checkpoint_dir import CheckpointDir
@@ -52,7 +52,7 @@ class RunningJob(Protocol):
     points: RestorePoints
     carried: CarriedStages
     missing: MissingStages
-    runs: Mapping[str, Stage]
+    runs: Mapping[str, Run]
 
     @property
     def config(self) -> DriverConfig: ...
@@ -123,10 +123,10 @@ class QueryStart:
     sources: list[Source] | None = None
     shown: Ends = field(default_factory=Ends)
     definition: Definition | None = None
-    before: Stage | None = None
+    before: Run | None = None
     sharded: ShardedStage | None = None
     upstream: tuple[str, ...] = ()
-    readers: tuple[Stage, ...] = ()
+    readers: tuple[Run, ...] = ()
     fits: str | None = None
     warnings: list[Problem] = field(default_factory=list)
     beginning: str = "nothing"

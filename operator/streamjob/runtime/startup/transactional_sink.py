@@ -9,7 +9,7 @@ from ...protocol.graph import TaskName
 from ...protocol.messages.driver_config import DriverConfig
 from ...protocol.messages.driver_status import Problem
 from ...transactional import TransactionalSink
-from ..query.task import Stage
+from ..query.run import Run
 from ..query.transactions import Transactions, owner_of
 from ..spark.stream_writer import Written
 from .checks.neighbours import refuse_shared
@@ -21,7 +21,7 @@ def transactions_of(
     config: DriverConfig,
     name: TaskName,
     said: Written,
-    runs: Iterable[Stage],
+    runs: Iterable[Run],
     warn: Callable[[Problem], None],
 ) -> Transactions | None:
     """The transactions of a query, None if its sink is not transactional.

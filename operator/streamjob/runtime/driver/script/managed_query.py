@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ...query.task import Stage
+from ...query.run import Run
 
 FOREVER = None
 
@@ -22,33 +22,33 @@ class Job(Protocol):
     @property
     def stops(self) -> bool: ...
 
-    def runs(self) -> list[Stage]: ...
+    def runs(self) -> list[Run]: ...
 
-    def script_stops(self, *stages: Stage) -> None: ...
+    def script_stops(self, *stages: Run) -> None: ...
 
     def script_is_called_back(self) -> None: ...
 
-    def await_run(self, stage: Stage, milliseconds: int | None) -> bool: ...
+    def await_run(self, run: Run, milliseconds: int | None) -> bool: ...
 
-    def await_any(self, mine: Callable[[Stage], bool], milliseconds: int | None) -> Stage | None: ...
+    def await_any(self, mine: Callable[[Run], bool], milliseconds: int | None) -> Run | None: ...
 
-    def reset_terminated(self, mine: Callable[[Stage], bool]) -> None: ...
+    def reset_terminated(self, mine: Callable[[Run], bool]) -> None: ...
 
-    def leave_if_stopped(self, stage: Stage) -> None: ...
+    def leave_if_stopped(self, run: Run) -> None: ...
 
 
 class ManagedJvmQuery:
     """The JVM's StreamingQuery of one run, except for how it ends."""
 
-    def __init__(self, stage: Stage, job: Job) -> None:
-        self._stage = stage
+    def __init__(self, run: Run, job: Job) -> None:
+        self._run = run
         self._job = job
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._stage.jsq, name)
+        return getattr(self._run.jsq, name)
 
     def isActive(self) -> bool:
-        return not self._stage.over.is_set()
+        return not self._run.over.is_set()
 
     def awaitTermination(self, milliseconds: int | None = FOREVER) -> bool | None:
         """Wait for the run to end.
@@ -58,27 +58,27 @@ class ManagedJvmQuery:
         :raises StreamJobError: see `ScriptSide.await_run`.
         :raises SystemExit: see `ScriptSide.leave_if_stopped`.
         """
-        ended = self._job.await_run(self._stage, milliseconds)
+        ended = self._job.await_run(self._run, milliseconds)
         if ended:
-            self._job.leave_if_stopped(self._stage)
+            self._job.leave_if_stopped(self._run)
             self._raise_failure()
         return None if milliseconds is FOREVER else ended
 
     def processAllAvailable(self) -> None:
-        self._stage.jsq.processAllAvailable()
+        self._run.jsq.processAllAvailable()
         if self._job.stops and not in_callback():
-            self._job.await_run(self._stage, FOREVER)
-            self._job.leave_if_stopped(self._stage)
+            self._job.await_run(self._run, FOREVER)
+            self._job.leave_if_stopped(self._run)
 
     def stop(self) -> None:
-        self._job.script_stops(self._stage)
+        self._job.script_stops(self._run)
 
     def _raise_failure(self) -> None:
-        if self._stage.failure is None:
+        if self._run.failure is None:
             return
-        if self._stage.failed_by_itself:
-            self._stage.jsq.awaitTermination()  # raises Spark's own exception, as pyspark converts it
-        raise self._stage.failure
+        if self._run.failed_by_itself:
+            self._run.jsq.awaitTermination()  # raises Spark's own exception, as pyspark converts it
+        raise self._run.failure
 
 
 class ManagedJvmManager:
@@ -89,7 +89,7 @@ class ManagedJvmManager:
     failed.
     """
 
-    def __init__(self, jsqm: Any, job: Job, same_session: Callable[[Stage], bool]) -> None:
+    def __init__(self, jsqm: Any, job: Job, same_session: Callable[[Run], bool]) -> None:
         self._jsqm = jsqm
         self._job = job
         self._mine = same_session
@@ -98,12 +98,12 @@ class ManagedJvmManager:
         return getattr(self._jsqm, name)
 
     def active(self) -> list[Any]:
-        return [self._managed(stage) for stage in self._job.runs() if self._is_active(stage)]
+        return [self._managed(run) for run in self._job.runs() if self._is_active(run)]
 
     def get(self, query_id: str) -> Any:
-        for stage in self._job.runs():
-            if self._is_active(stage) and stage.jsq.id().toString() == query_id:
-                return self._managed(stage)
+        for run in self._job.runs():
+            if self._is_active(run) and run.jsq.id().toString() == query_id:
+                return self._managed(run)
         return self._jsqm.get(query_id)
 
     def awaitAnyTermination(self, milliseconds: int | None = FOREVER) -> bool | None:
@@ -112,11 +112,11 @@ class ManagedJvmManager:
         :raises Exception: as `ManagedJvmQuery.awaitTermination`.
         :raises SystemExit: as `ManagedJvmQuery.awaitTermination`.
         """
-        stage = self._job.await_any(self._mine, milliseconds)
-        if stage is not None:
-            self._job.leave_if_stopped(stage)
-            self._managed(stage)._raise_failure()
-        return None if milliseconds is FOREVER else stage is not None
+        run = self._job.await_any(self._mine, milliseconds)
+        if run is not None:
+            self._job.leave_if_stopped(run)
+            self._managed(run)._raise_failure()
+        return None if milliseconds is FOREVER else run is not None
 
     def addListener(self, listener: Any) -> None:
         self._job.script_is_called_back()
@@ -126,11 +126,11 @@ class ManagedJvmManager:
         self._job.reset_terminated(self._mine)
         self._jsqm.resetTerminated()
 
-    def _is_active(self, stage: Stage) -> bool:
-        return self._mine(stage) and not stage.over.is_set()
+    def _is_active(self, run: Run) -> bool:
+        return self._mine(run) and not run.over.is_set()
 
-    def _managed(self, stage: Stage) -> ManagedJvmQuery:
-        return ManagedJvmQuery(stage, self._job)
+    def _managed(self, run: Run) -> ManagedJvmQuery:
+        return ManagedJvmQuery(run, self._job)
 
 
 def in_callback() -> bool:

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from ....protocol.errors import StreamJobError
 from ....protocol.messages.driver_status import Problem
-from ...query.task import Stage
+from ...query.run import Run
 from .. import threads
 
 log = logging.getLogger("streamjob")
@@ -56,7 +56,7 @@ class Sessions:
             self.end(really)
 
 
-def keeps_windows(run: Stage) -> bool:
+def keeps_windows(run: Run) -> bool:
     """Whether the run has ended by itself in a session that is gone, so that its windows cannot come out."""
     if not (run.lost_session and run.exhausts and run.over.is_set()):
         return False
@@ -66,7 +66,7 @@ def keeps_windows(run: Stage) -> bool:
         return True
 
 
-def not_flushed(run: Stage) -> Problem:
+def not_flushed(run: Run) -> Problem:
     """The warning for such a run, when the script has ended."""
     text = (
         f"query {run.name.name!r} is not flushed: the script has stopped its Spark session and made another "

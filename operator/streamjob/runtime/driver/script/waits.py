@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from ...query.task import Stage
+from ...query.run import Run
 from ..threads import script_threads
 
 Until = Callable[[], bool]
@@ -17,7 +17,7 @@ class Waits:
     def __init__(self, changed: threading.Condition) -> None:
         self._changed = changed
         self._endless: dict[int, Until] = {}  # the conditions of waits without a timeout, by thread
-        self._terminated: list[Stage] = []  # in the order of their ends
+        self._terminated: list[Run] = []  # in the order of their ends
 
     def until(self, over: Until, milliseconds: int | None) -> bool:
         """Wait until `over` returns true.
@@ -37,20 +37,20 @@ class Waits:
 
     # --- awaitAnyTermination --------------------------------------------------------------------------------
 
-    def over(self, stage: Stage) -> None:
+    def over(self, run: Run) -> None:
         """A run is over. The caller holds the lock."""
-        self._terminated.append(stage)
+        self._terminated.append(run)
 
-    def terminated(self, mine: Callable[[Stage], bool]) -> Stage | None:
+    def terminated(self, mine: Callable[[Run], bool]) -> Run | None:
         """The last run that failed, else the first that ended, else None."""
         with self._changed:
-            found = [stage for stage in self._terminated if mine(stage)]
-        failed = [stage for stage in found if stage.failure is not None]
+            found = [run for run in self._terminated if mine(run)]
+        failed = [run for run in found if run.failure is not None]
         return failed[-1] if failed else found[0] if found else None
 
-    def reset(self, mine: Callable[[Stage], bool]) -> None:
+    def reset(self, mine: Callable[[Run], bool]) -> None:
         with self._changed:
-            self._terminated = [stage for stage in self._terminated if not mine(stage)]
+            self._terminated = [run for run in self._terminated if not mine(run)]
 
     # --- can the script start anything? ---------------------------------------------------------------------
 

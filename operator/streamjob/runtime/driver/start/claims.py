@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from ...query.places.claim import Claim
-from ...query.task import Stage
+from ...query.run import Run
 from ...startup.checks.neighbours import refuse_hidden_rows, refuse_shared_place
 
 
@@ -17,7 +17,7 @@ class Claims:
     :param stages: the last run of each task.
     """
 
-    def __init__(self, stages: Mapping[str, Stage]) -> None:
+    def __init__(self, stages: Mapping[str, Run]) -> None:
         self._stages = stages
         self._by_task: dict[str, Claim] = {}
         self._lock = threading.Lock()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from .... import job
 from ...query import edges
 from ...query.edges import Ends
-from ...query.task import Stage
+from ...query.run import Run
 from ...startup.checks.neighbours import refuse_transactional_upstream
 
 
@@ -17,10 +17,10 @@ class Connections:
     :param stages: the last run of each task.
     """
 
-    def __init__(self, stages: Mapping[str, Stage]) -> None:
+    def __init__(self, stages: Mapping[str, Run]) -> None:
         self._stages = stages
 
-    def neighbours(self, uid: str, found: Ends) -> tuple[list[str], list[Stage]]:
+    def neighbours(self, uid: str, found: Ends) -> tuple[list[str], list[Run]]:
         """The stages that `uid` reads from, and the runs that read from it.
 
         Upstream includes stages of declared edges that have not started.
@@ -50,17 +50,17 @@ class Connections:
         declared = {writer for writer, reader in pairs if reader == uid and writer not in shown}
         return found.has_own_sources([ends for _, ends in others], len(declared))
 
-    def readers_of(self, stage: Stage) -> list[str]:
+    def readers_of(self, run: Run) -> list[str]:
         """The uids of the started stages that read what the stage writes, itself excluded."""
         stages = list(self._stages.values())
-        return sorted({s.uid for s in stages if s.uid != stage.uid and s.ends.read(stage.ends)})
+        return sorted({s.uid for s in stages if s.uid != run.uid and s.ends.read(run.ends)})
 
-    def writers_of(self, stage: Stage) -> list[str]:
+    def writers_of(self, run: Run) -> list[str]:
         """The uids of the started stages that write what the stage reads, itself excluded."""
         stages = list(self._stages.values())
-        return sorted({s.uid for s in stages if s.uid != stage.uid and stage.ends.read(s.ends)})
+        return sorted({s.uid for s in stages if s.uid != run.uid and run.ends.read(s.ends)})
 
-    def started(self, uids: list[str]) -> list[Stage]:
+    def started(self, uids: list[str]) -> list[Run]:
         return [s for s in list(self._stages.values()) if s.uid in uids]
 
     def edge_declared(self, writer: str, reader: str) -> bool | None:

@@ -12,8 +12,8 @@ from ....protocol.errors import StreamJobError
 from ....protocol.messages.driver_status import Problem
 from ....protocol.wording import fill
 from ...query import edges
+from ...query.run import Run
 from ...query.skipped_writes import SkippedWrites
-from ...query.task import Stage
 from ...spark.handles import Table
 from ...spark.target import Target
 from ..event_loop import Loop
@@ -33,47 +33,45 @@ class ObservedWrites:
         self._known: set[tuple[str, str]] = set()  # (reader, writer)
         self._writers: dict[tuple[str, str], str] = {}  # see `SkippedWrites`
 
-    def watch(self, stage: Stage) -> None:
+    def watch(self, run: Run) -> None:
         """Observe a run that is about to start."""
-        if stage.each_batch is not None and stage.ends.sink is None:
-            stage.each_batch.on_write = functools.partial(
-                self._wrote, stage, SkippedWrites(stage, self._writers)
-            )
+        if run.each_batch is not None and run.ends.sink is None:
+            run.each_batch.on_write = functools.partial(self._wrote, run, SkippedWrites(run, self._writers))
 
-    def entered(self, stage: Stage, upstream: Iterable[str]) -> None:
+    def entered(self, run: Run, upstream: Iterable[str]) -> None:
         """Declare the edges of a run that has just entered, beside those from its `upstream`.
 
         Since it looked for them, another stage may have entered, or its function may have written for the
         first time. Neither could see this one.
         """
         with self._loop.lock:
-            self._known.update((stage.uid, writer) for writer in upstream)
-            for writer in self._connections.writers_of(stage):
-                self._declare(stage.uid, writer)
-            self._declare_to_readers(stage)
+            self._known.update((run.uid, writer) for writer in upstream)
+            for writer in self._connections.writers_of(run):
+                self._declare(run.uid, writer)
+            self._declare_to_readers(run)
 
     def _wrote(
-        self, stage: Stage, skipped: SkippedWrites, target: Target, table: Table | None, certain: bool
+        self, run: Run, skipped: SkippedWrites, target: Target, table: Table | None, certain: bool
     ) -> None:
         """The function is about to write, or another one, if it is not certain. Called where it writes."""
         if certain:
             skipped.refuse_shared(target, table)
-        if certain or _has_number(stage, target):
+        if certain or _has_number(run, target):
             skipped.refuse(target, table)
         try:
-            seen = edges.writes_of(target, table, stage.files.canonical)
+            seen = edges.writes_of(target, table, run.files.canonical)
         except StreamJobError as e:  # Spark refuses the write with an error of its own
-            log.debug("stage %s: %s", stage.task, e)
+            log.debug("stage %s: %s", run.task, e)
             return
         with self._loop.lock:
-            ends = stage.ends.with_writes(*seen)
-            if ends != stage.ends:
-                stage.wrote(ends)
-                self._declare_to_readers(stage)
+            ends = run.ends.with_writes(*seen)
+            if ends != run.ends:
+                run.wrote(ends)
+                self._declare_to_readers(run)
 
-    def _declare_to_readers(self, stage: Stage) -> None:
-        for reader in self._connections.readers_of(stage):
-            self._declare(reader, stage.uid)
+    def _declare_to_readers(self, run: Run) -> None:
+        for reader in self._connections.readers_of(run):
+            self._declare(reader, run.uid)
 
     def _declare(self, reader: str, writer: str) -> None:
         if (reader, writer) in self._known:
@@ -91,9 +89,9 @@ class ObservedWrites:
             log.info("stage %s reads what stage %s writes", reader, writer)
 
 
-def _has_number(stage: Stage, target: Target) -> bool:
+def _has_number(run: Run, target: Target) -> bool:
     """Whether the write has the number of the run's batch, as idempotent writes to Delta have."""
-    function = stage.each_batch
+    function = run.each_batch
     return function is not None and target.options.get("txnversion") == str(function.batch)
 
 

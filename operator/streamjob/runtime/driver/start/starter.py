@@ -20,7 +20,7 @@ from ...query import edges
 from ...query.bounded_input import InputEnd
 from ...query.definition import Definition, redefined
 from ...query.places.claim import claim
-from ...query.task import Stage
+from ...query.run import Run
 from ...spark.engine import Engine
 from ...spark.handles import java_query, query_manager
 from ...spark.session_conf import restarter, started
@@ -79,7 +79,7 @@ class Starter:
         self._gate = gate
         self._loop = loop
         self._coordinator = loop.coordinator
-        self.runs: Mapping[str, Stage] = loop.stages
+        self.runs: Mapping[str, Run] = loop.stages
         self.points = loop.work.restore_points
         self.carried = loop.work.carried
         self.engines = Engines(job.first_engine)
@@ -101,10 +101,10 @@ class Starter:
         original: Callable[..., StreamingQuery],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-    ) -> Stage:
+    ) -> Run:
         """Start the writer's query as a run of a stage.
 
-        If no new data may be read, no Spark query is started: `Stage.query` is None.
+        If no new data may be read, no Spark query is started: `Run.query` is None.
 
         :raises StreamJobError: see `ScriptSide.start_query`.
         :raises SystemExit: the job drains and has finished the stage.
@@ -187,7 +187,7 @@ class Starter:
                     self._loop.restore_savepoint(record)
                 self._has_told = True
 
-    def _drained(self, name: TaskName) -> Stage | None:
+    def _drained(self, name: TaskName) -> Run | None:
         """The last run of the stage, if the job drains and has finished it. None: the stage may start.
 
         :raises SystemExit: otherwise a script that starts its query in a loop would never end. Not in a
@@ -200,7 +200,7 @@ class Starter:
             raise SystemExit(0)
         return before
 
-    def _await_previous_run(self, task: str, before: Stage | None) -> None:
+    def _await_previous_run(self, task: str, before: Run | None) -> None:
         """Wait until what the previous run pre-committed for durable checkpoints is committed, and its last
         batch is committed or not.
 
@@ -213,7 +213,7 @@ class Starter:
         if before is not None:
             before.await_interrupted()
 
-    def _connect(self, name: TaskName, upstream: list[str], readers: list[Stage], shown: edges.Ends) -> None:
+    def _connect(self, name: TaskName, upstream: list[str], readers: list[Run], shown: edges.Ends) -> None:
         """Tell the stages that read from the new one that they do.
 
         :raises GraphCycle: a stage would read from itself.
@@ -224,7 +224,7 @@ class Starter:
                 own = self.connections.has_own_sources(reader.uid, reader.ends, [(name.uid, shown)])
                 self._coordinator.reads(reader.task, name.uid, own_sources=own)
 
-    def _enter(self, run: Stage, upstream: tuple[str, ...]) -> None:
+    def _enter(self, run: Run, upstream: tuple[str, ...]) -> None:
         run.beside = self._beside(run)
         if run.finished:
             batch = run.directory.latest_commit()
@@ -243,13 +243,13 @@ class Starter:
             ),
         )
 
-    def _beside(self, stage: Stage) -> tuple[str, ...] | None:
+    def _beside(self, run: Run) -> tuple[str, ...] | None:
         """`StageRecord.beside` of the stage: the stages that ran when its first run in this epoch started.
 
         None if another thread than the main one started that run.
         """
         for other in list(self.runs.values()):
-            if other.uid == stage.uid:
+            if other.uid == run.uid:
                 return other.beside
         if threading.current_thread() is not threading.main_thread():
             return None
@@ -281,10 +281,10 @@ class Starter:
         return self._loop.work.checkpoints.recorded.get(task, ())
 
 
-def _run(start: QueryStart) -> Stage:
+def _run(start: QueryStart) -> Run:
     """The run of a query that has been admitted."""
     said, writer, directory = start.written, start.writer, start.directory
-    return Stage(
+    return Run(
         start.name,
         start.engine,
         directory,
@@ -317,9 +317,9 @@ def _same(now: Definition | None, before: Definition | None) -> bool:
     return now is None or before is None or now.same_as(before)
 
 
-def _finished_for_good(stage: Stage) -> Problem:
+def _finished_for_good(run: Run) -> Problem:
     text = (
-        f"query {stage.name.name!r} has finished: its input had ended, and its windows are out. It is "
+        f"query {run.name.name!r} has finished: its input had ended, and its windows are out. It is "
         "started again and reads nothing"
     )
     log.warning("%s", text)
@@ -328,5 +328,5 @@ def _finished_for_good(stage: Stage) -> Problem:
     )
 
 
-def _idle(stage: Stage) -> Any:
-    return IdleJvmQuery(stage.directory.query_id() or "", stage.name.name)
+def _idle(run: Run) -> Any:
+    return IdleJvmQuery(run.directory.query_id() or "", run.name.name)

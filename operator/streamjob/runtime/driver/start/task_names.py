@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from ....job import ONLY_QUERY
 from ....protocol.graph import TaskName
 from ...query.definition import Definition
-from ...query.task import Stage
+from ...query.run import Run
 from ...spark.engine import Engine
 from ...spark.stream_writer import Written
 from ...startup import naming
@@ -23,7 +23,7 @@ class TaskNames:
     :param stages: the last run of each task.
     """
 
-    def __init__(self, stages: Mapping[str, Stage], declared: DeclaredStages, points: RestorePoints) -> None:
+    def __init__(self, stages: Mapping[str, Run], declared: DeclaredStages, points: RestorePoints) -> None:
         self._stages = stages
         self._declared = declared
         self._points = points

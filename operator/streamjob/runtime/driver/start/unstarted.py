@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from ....protocol.errors import StreamJobError
 from ....protocol.messages.driver_status import Problem
-from ...query.task import Stage
+from ...query.run import Run
 from ...startup import missing_stages
 from ...startup.checks import declarations
 from ...startup.missing_stages import Missing, MissingStages
@@ -31,7 +31,7 @@ class Unstarted:
 
     def __init__(
         self,
-        stages: Mapping[str, Stage],
+        stages: Mapping[str, Run],
         declared: DeclaredStages,
         missing: MissingStages,
         engines: Engines,
@@ -60,7 +60,7 @@ class Unstarted:
         started = list(self._stages.values())
         declarations.refuse_unknown({s.uid: None for s in started}, [s.name.name for s in started])
 
-    def refuse_missing(self, waited: Collection[Stage], *, for_good: bool) -> None:
+    def refuse_missing(self, waited: Collection[Run], *, for_good: bool) -> None:
         """Check that the script can still start every stage of the restored checkpoint that has input left.
 
         :param waited: the runs of which the script awaits one, without a timeout.
@@ -85,7 +85,7 @@ class Unstarted:
     def look_again(self) -> None:
         """Correct the warning if a stage has started since. Between two starts it may take long."""
         if self._told:
-            started = {stage.uid for stage in list(self._stages.values())}
+            started = {run.uid for run in list(self._stages.values())}
             self._tell(tuple(uid for uid in self._told if uid not in started))
 
     def _tell(self, missing: tuple[str, ...]) -> None:
@@ -112,7 +112,7 @@ class Unstarted:
         engine = self._engines.any()
         return self._missing.left(engine.files) if engine is not None else Missing()
 
-    def _left_out(self, missing: Collection[str], waited: Collection[Stage]) -> list[str]:
+    def _left_out(self, missing: Collection[str], waited: Collection[Run]) -> list[str]:
         """The missing stages that the main thread will not start any more. Empty in another thread."""
         if threading.current_thread() is not threading.main_thread() or not waited:
             return []

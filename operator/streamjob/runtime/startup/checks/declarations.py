@@ -12,7 +12,7 @@ from typing import ClassVar
 from .... import bounds, job, state
 from ....protocol.errors import StreamJobError
 from ...query.driver_state import StateNotKept
-from ...query.task import Stage
+from ...query.run import Run
 from ..sharding.declared_shards import DeclaredStages
 
 
@@ -63,12 +63,12 @@ def refuse_unknown(stages: Collection[str], queries: Collection[str]) -> None:
             )
 
 
-def refuse_missing(declared: DeclaredStages, stages: Mapping[str, Stage]) -> None:
+def refuse_missing(declared: DeclaredStages, stages: Mapping[str, Run]) -> None:
     """Check that the script has started every declared shard.
 
     :raises ShardMissing: it has not, so no query would read that shard's share.
     """
-    started = {stage.name.name for stage in stages.values()}
+    started = {run.name.name for run in stages.values()}
     for shard in declared.shards():
         if shard.name not in started:
             raise ShardMissing(

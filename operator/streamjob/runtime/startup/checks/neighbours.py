@@ -17,7 +17,7 @@ from ...query.edges import Channel, Ends
 from ...query.places.claim import Claim, SinkShared
 from ...query.places.owner import NAME as OWNER
 from ...query.places.owner import Owner
-from ...query.task import Stage
+from ...query.run import Run
 from ...query.transactions import Transactions
 from .sources import QueryChanged
 
@@ -56,13 +56,13 @@ class Neighbour(Protocol):
 
 
 def refuse_unfinished_before_finished(
-    stage: Neighbour, upstream: Iterable[Neighbour], readers: Iterable[Neighbour]
+    run: Neighbour, upstream: Iterable[Neighbour], readers: Iterable[Neighbour]
 ) -> None:
     """Check that no stage that reads on feeds a finished one.
 
     :raises UnfinishedBeforeFinished: a finished stage would never read what the other one produces (row 10).
     """
-    for source, reader in [*((u, stage) for u in upstream), *((stage, r) for r in readers)]:
+    for source, reader in [*((u, run) for u in upstream), *((run, r) for r in readers)]:
         if reader.all_finished and not (source.all_finished or source.drained):
             raise unfinished_before_finished(source.uid, reader.uid)
 
@@ -113,13 +113,13 @@ def started_after_flush(uid: str, reader: str, *, new: bool) -> Problem:
 
 
 def refuse_transactional_upstream(
-    stage: Neighbour, upstream: Iterable[Neighbour], readers: Iterable[Neighbour]
+    run: Neighbour, upstream: Iterable[Neighbour], readers: Iterable[Neighbour]
 ) -> None:
     """Check that no stage reads what another stage of the job writes to a transactional sink.
 
     :raises TransactionalUpstream: one does.
     """
-    for source, reader in [*((u, stage) for u in upstream), *((stage, r) for r in readers)]:
+    for source, reader in [*((u, run) for u in upstream), *((run, r) for r in readers)]:
         if source.transactions is not None:
             raise TransactionalUpstream(
                 f"stage {reader.uid!r} reads what stage {source.uid!r} writes to a transactional sink: its "
@@ -167,7 +167,7 @@ def refuse_shared_place(mine: Claim, others: Iterable[Claim], has_ended: Callabl
             )
 
 
-def refuse_hidden_rows(mine: Claim, runs: Iterable[Stage]) -> None:
+def refuse_hidden_rows(mine: Claim, runs: Iterable[Run]) -> None:
     """Check that no foreachBatch function has written to the folder of the query's file sink. The other order
     is refused where the function writes (`skipped_writes`).
 
@@ -215,7 +215,7 @@ def refuse_other_job(theirs: Owner, mine: Owner) -> None:
     )
 
 
-def refuse_shared(sink: TransactionalSink, task: TaskName, stages: Iterable[Stage]) -> None:
+def refuse_shared(sink: TransactionalSink, task: TaskName, stages: Iterable[Run]) -> None:
     """Check that the sink object belongs to one query.
 
     :raises SinkShared: another query writes to the same object, which keeps the transactions of one query

@@ -9,7 +9,7 @@ from typing import Any
 
 from streamjob.protocol.graph import TaskName
 from streamjob.runtime.query.bounded_input import InputEnd
-from streamjob.runtime.query.task import Stage
+from streamjob.runtime.query.run import Run
 from streamjob.runtime.spark.checkpoint_dir import MAX_WATERMARK_MS, CheckpointDir
 from streamjob.runtime.spark.versions.table import BY_VERSION
 
@@ -36,7 +36,7 @@ def write(directory: CheckpointDir, log: str, batch: int, watermark: int = 5) ->
     FILES.write_new(f"{directory.uri}/{log}/{batch}", (entry if log == "offsets" else "v1\n{}").encode())
 
 
-def run_of(directory: CheckpointDir) -> Stage:
+def run_of(directory: CheckpointDir) -> Run:
     """One that reads nothing: the job is asked to end."""
     internals = SimpleNamespace(traits=BY_VERSION["4.1"])
     engine: Any = SimpleNamespace(files=FILES, jvm=None, internals=internals)
@@ -44,7 +44,7 @@ def run_of(directory: CheckpointDir) -> Stage:
     def restart(*_: object, **__: object) -> Any:
         return Query(directory)
 
-    return Stage(TaskName("orders", "orders"), engine, directory, restart, InputEnd(None, directory))
+    return Run(TaskName("orders", "orders"), engine, directory, restart, InputEnd(None, directory))
 
 
 def test_w1_a_stop_completes_the_flush_that_an_earlier_driver_has_planned(tmp_path: Path) -> None:

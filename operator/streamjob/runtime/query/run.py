@@ -58,7 +58,7 @@ StartAgain = Callable[..., StreamingQuery]  # see `session_conf.restarter`
 
 
 @dataclass(eq=False)
-class Stage:
+class Run:
     """A run of one task: the only task of a stage, or one of those declared with `job.shards`.
 
     If the script starts the query again, another run in the same directory takes its place.
@@ -117,7 +117,7 @@ class Stage:
     def __post_init__(self) -> None:
         self.uid, self.task = self.name.uid, self.name.task
         self.beside: tuple[str, ...] | None = None  # see StageRecord
-        self.takes_over: Stage | None = None  # the run before, which was being ended when this one started
+        self.takes_over: Run | None = None  # the run before, which was being ended when this one started
         self.query: StreamingQuery | None = None  # None: may read no new data, see `Starter._reads_nothing`
         self.jsq: Any = None  # the JVM's query behind the script's query object
         self._started_again: StreamingQuery | None = None  # the last query that `restart` has started
@@ -164,7 +164,7 @@ class Stage:
         """Whether the run was started in the session of this StreamingQueryManager."""
         return self.manager is not None and bool(self.manager == manager)
 
-    def continues(self, other: Stage) -> bool:
+    def continues(self, other: Run) -> bool:
         """Whether it is the run, or took over its end: what is left of that is left for this one."""
         return self is other or (self.takes_over is not None and self.takes_over.continues(other))
 
