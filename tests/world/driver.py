@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -98,7 +99,7 @@ class Driver:
         self._dispatcher = Dispatcher[Query](config, self.board, self)
         self.coordinator, self.queries = self._dispatcher.coordinator, self._dispatcher.runs
         self.notes = self._dispatcher.notes
-        self.requests = Requests(config, self._dispatcher)
+        self.requests = Requests(config, self._dispatcher, nullcontext())
         self._executors = Executors(config.spark_conf, self.board, *[lambda _: None] * 3)
         self._work = Work(self, self._dispatcher.live_savepoints)
         self._evict_by: float | None = None

@@ -26,6 +26,7 @@ from streamjob.runtime.driver.checkpoints import Checkpoints
 from streamjob.runtime.driver.live_savepoints import LiveSavepoints
 from streamjob.runtime.driver.status import Notes
 from streamjob.runtime.driver.status_board import StatusBoard
+from streamjob.runtime.query.runs import Runs
 
 JOB = JobRef("shop", "orders", "uid-1")
 FILES: Any = object()
@@ -68,11 +69,11 @@ def carried() -> Carried:
 def taken(engine: Engine, carried: Carried) -> Checkpoints:
     board = StatusBoard(DriverStatus(1, JOB.uid, 1, DriverPhase.RUNNING))
     config = DriverConfig(JOB, 1, Application("app.py"), "file:/checkpoints")
-    stages: Any = {}
+    runs: Any = Runs()
     made = Checkpoints(
         config,
         engine,  # type: ignore[arg-type]
-        stages,
+        runs,
         Notes(),
         board,
         carried,  # type: ignore[arg-type]
@@ -169,6 +170,6 @@ def test_the_record_of_an_interrupted_run_has_the_batch_that_was_pre_committed(t
     commits, transactions = [5, 6], SimpleNamespace(pre_commit=lambda checkpoint, batch: batch)
     directory = SimpleNamespace(latest_commit=lambda: commits.pop(0))
     run: Any = SimpleNamespace(transactions=transactions, directory=directory)
-    taken._stages = {"failed": run, "stands": run}
+    taken._runs.update(failed=run, stands=run)
     effect = fx.StoreCheckpoint(3, frozenset(), {"stands": 4}, pre_commit={"failed": 3, "stands": 2})
     assert taken._pre_commit(effect).batches == {"failed": 5, "stands": 4}

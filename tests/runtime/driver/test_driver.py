@@ -32,16 +32,16 @@ def test_a_termination_of_an_earlier_epoch_is_there_from_the_start() -> None:
     request = TerminationRequest("drain-1", 1, Mode.DRAIN, None)
     config = DriverConfig(job, 2, Application("app.py"), "file:/checkpoints", termination=request)
     made = Driver(config, StatusBoard(DriverStatus(1, job.uid, 2, DriverPhase.STARTING)))
-    assert made.drains
-    assert made.request is not None
-    assert (made.request.request_id, made.request.epoch) == ("drain-1", 2)
+    assert made.requests.drains
+    assert made.requests.request is not None
+    assert (made.requests.request.request_id, made.requests.request.epoch) == ("drain-1", 2)
     made.terminated.set()
 
 
 def test_an_early_request_is_there_at_every_moment(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while it is handed to the coordinator: a query that starts at that moment must read nothing."""
     driver.terminate(TerminationRequest("stop-1", 1, Mode.STOP, None))
-    assert driver.asked_to_end
+    assert driver.requests.asked_to_end
     seen: list[bool] = []
     looks = threading.Event()
     handle = driver._loop.coordinator.handle
@@ -52,7 +52,7 @@ def test_an_early_request_is_there_at_every_moment(driver: Driver, monkeypatch: 
 
         def look() -> None:
             looks.set()
-            seen.append(driver.asked_to_end and driver.stops)
+            seen.append(driver.requests.asked_to_end and driver.requests.stops)
             with driver._loop.changed:
                 driver._loop.changed.notify_all()
 

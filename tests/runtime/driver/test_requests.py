@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -23,7 +24,7 @@ SAVEPOINT = SavepointRequest("s-1", 1, "file:/savepoints/1", 60.0)
 def requests_of(job: Job, termination: TerminationRequest | None = None) -> Requests:
     ref = JobRef("shop", "orders", "uid-1")
     config = DriverConfig(ref, 2, Application("app.py"), "file:/checkpoints", termination=termination)
-    return Requests(config, job.dispatcher)
+    return Requests(config, job.dispatcher, nullcontext())
 
 
 def test_a_stop_waits_until_the_script_waits() -> None:

@@ -10,6 +10,7 @@ from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus,
 from streamjob.runtime.driver.live_savepoints import LiveSavepoints
 from streamjob.runtime.driver.start.unstarted import Unstarted
 from streamjob.runtime.driver.status_board import StatusBoard
+from streamjob.runtime.query.runs import Runs
 from streamjob.runtime.startup import missing_stages
 from streamjob.runtime.startup.missing_stages import Missing
 from streamjob.runtime.startup.sharding.declared_shards import DeclaredStages
@@ -52,11 +53,11 @@ def test_the_warning_of_a_stage_goes_when_the_script_starts_it() -> None:
     board = StatusBoard(DriverStatus(1, "uid-1", 1, DriverPhase.RUNNING))
     other = Problem("Other", "stays", "")
     board.warn(other)
-    stages: dict[str, Any] = {}
+    runs = Runs[Any]()
     points: Any = SimpleNamespace(left=lambda files: Missing(("a", "b")))
     engines: Any = SimpleNamespace(any=lambda: SimpleNamespace(files=None))
     unstarted = Unstarted(
-        stages,
+        runs,
         declared=DeclaredStages(points, lambda uid, parallelism: None),
         missing=points,
         engines=engines,
@@ -70,10 +71,10 @@ def test_the_warning_of_a_stage_goes_when_the_script_starts_it() -> None:
 
     unstarted.warn()
     assert warnings() == [other, missing_stages.warning(("a", "b"))]
-    stages["a/0"] = SimpleNamespace(uid="a")
+    runs["a/0"] = SimpleNamespace(uid="a")
     unstarted.look_again()
     assert warnings() == [other, missing_stages.warning(("b",))]
-    stages["b/0"] = SimpleNamespace(uid="b")
+    runs["b/0"] = SimpleNamespace(uid="b")
     unstarted.look_again()
     assert warnings() == [other]
 

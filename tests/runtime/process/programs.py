@@ -77,6 +77,7 @@ from streamjob.runtime.process import logs, script
 from streamjob.runtime.process.exit import Exit
 from streamjob.runtime.process.lifecycle import _join_threads
 from streamjob.runtime.process.signals import Signals
+from streamjob.runtime.query.runs import Runs
 
 mode, timeout, grace, file = Mode(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
 
@@ -91,7 +92,8 @@ class Driver:
         self.patience = Patience()
         self.script = SimpleNamespace(listeners=Listeners(self.over.is_set), sessions=Sessions())
         self.end_main_thread = lambda: None
-        self._job = self  # as ScriptSide has it
+        self.runs = Runs()
+        self._job = self.requests = self  # as ScriptSide has it, and as Driver has its Requests
 
     stops = property(lambda self: self.request is not None and mode is Mode.STOP)
     drains = property(lambda self: self.request is not None and mode is Mode.DRAIN)
@@ -100,9 +102,6 @@ class Driver:
 
     def look_at_requests(self):
         pass
-
-    def runs(self):
-        return []
 
     def ask_before_its_first_query(self):
         self.has_tasks = False

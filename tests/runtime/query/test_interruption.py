@@ -126,3 +126,14 @@ def test_the_record_of_an_interrupted_run_has_the_batch_up_to_which_its_sink_was
     noted = transactions.pre_commit(3, run.directory.latest_commit())
     record = run.record(3, False, noted, exhausted=False, running=True)
     assert (record.batch, record.transactions) == (5, ("owner@5.3",))
+
+
+def test_an_interruption_of_a_query_whose_jvm_has_died_is_no_error() -> None:
+    class Dead(Query):
+        def stop(self) -> None:
+            raise ConnectionRefusedError
+
+    run = a_run()
+    run.query = Dead()  # type: ignore[assignment]
+    run.interrupt()
+    assert run.interrupted.is_set()

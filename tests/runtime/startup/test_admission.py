@@ -16,6 +16,7 @@ from streamjob.protocol.restore.recovery import UnfinishedBeforeFinished
 from streamjob.runtime.query.bounded_input import InputEnd
 from streamjob.runtime.query.edges import Channel, Ends
 from streamjob.runtime.query.run import Run
+from streamjob.runtime.query.runs import Runs
 from streamjob.runtime.spark.checkpoint_dir import MAX_WATERMARK_MS, CheckpointDir
 from streamjob.runtime.spark.sink_log import SinkAhead
 from streamjob.runtime.spark.stream_writer import Written
@@ -67,7 +68,7 @@ class Job:
         )
         self.points = RestorePoints(self.config)
         self.carried = CarriedStages(self.points)
-        self.runs = {run.task: run for run in runs}
+        self.runs = Runs({run.task: run for run in runs})
         self.missing = MissingStages(self.points, self.runs)
         self.asked_to_end = asked_to_end
         self.refused: list[bool] = []  # with which `drained` the engine was asked
@@ -99,7 +100,7 @@ def query(home: Path, job: Job | None = None, **options: Any) -> QueryStart:
         writer,
         written,
         engine_of(options.pop("files", Files())),
-        job or Job(home),  # type: ignore[arg-type]
+        job or Job(home),
         lambda *_, **__: None,  # type: ignore[arg-type]
         sources=[],
         shown=shown,

@@ -19,6 +19,7 @@ from streamjob.protocol.formats.records import (
 )
 from streamjob.protocol.lifecycle import Scenario
 from streamjob.protocol.messages.driver_config import Application, DriverConfig, Restore
+from streamjob.runtime.query.runs import Runs
 from streamjob.runtime.startup.carried_stages import CarriedStages, ended_by, left
 from streamjob.runtime.startup.missing_stages import MissingStages
 from streamjob.runtime.startup.restore_point import RestorePoints
@@ -89,9 +90,9 @@ def test_w3_a_job_does_not_end_while_a_stage_that_has_not_started_has_to_commit(
 
 def test_w3_a_finished_stage_that_has_to_commit_is_missed(tmp_path: Path) -> None:
     record = checkpoint(5, 1, stage(tmp_path, "daily", finished=True, transactions=PREPARED))
-    assert MissingStages(points(tmp_path, record), {}).uids(FILES) == ["daily"]
+    assert MissingStages(points(tmp_path, record), Runs()).uids(FILES) == ["daily"]
     done = checkpoint(5, 1, stage(tmp_path, "daily", finished=True))
-    assert MissingStages(points(tmp_path, done), {}).uids(FILES) == []
+    assert MissingStages(points(tmp_path, done), Runs()).uids(FILES) == []
 
 
 def test_a_stage_that_is_carried_again_keeps_the_checkpoint_that_it_is_from(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from streamjob.protocol.formats import manifest as manifests
 from streamjob.protocol.formats.records import CheckpointRecord, JobRef, StageRecord, TaskRecord
 from streamjob.protocol.formats.savepoint_cause import ADOPTION
 from streamjob.protocol.messages.driver_config import Application, DriverConfig, Restore
+from streamjob.runtime.query.runs import Runs
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.startup.begin_from import begin_from, copy_foreign, plan_of_only_task
 from streamjob.runtime.startup.carried_stages import CarriedStages
@@ -56,7 +57,7 @@ def savepoint(files: Any, home: Path, *uids: str) -> str:
 
 def test_the_record_of_a_savepoint_is_read_once(files: Any, tmp_path: Path) -> None:
     points = RestorePoints(config(tmp_path, savepoint=savepoint(files, tmp_path, "a", "b")))
-    missing, carried = MissingStages(points, {}), CarriedStages(points)
+    missing, carried = MissingStages(points, Runs()), CarriedStages(points)
     for uid in ("a", "b"):
         assert missing.uids(files) == ["a", "b"]
         point = points.of(files, uid)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
@@ -25,6 +25,7 @@ from ...protocol.restore.recovery import NonRestoredState
 from ...storage.clock import now
 from ...storage.hadoop import HadoopFiles
 from ..query.run import Run
+from ..query.runs import Runs
 from ..query.stage_record import stage_record
 from ..query.table_versions import table_versions
 from ..savepoints.catalog import delete_savepoint
@@ -60,7 +61,7 @@ class Checkpoints:
         self,
         config: DriverConfig,
         coordinator: Coordinator,
-        stages: Mapping[str, Run],
+        runs: Runs[Run],
         notes: Notes,
         board: StatusBoard,
         carried: CarriedStages,
@@ -70,7 +71,7 @@ class Checkpoints:
     ) -> None:
         self._config = config
         self._coordinator = coordinator
-        self._stages = stages
+        self._runs = runs
         self._notes = notes
         self._board = board
         self._carried = carried
@@ -92,7 +93,7 @@ class Checkpoints:
     def snapshot(self, effect: fx.Snapshot) -> Event:
         """Take the task's snapshot. The query is not paused for it, see `_stages_of`."""
         self._begun.setdefault(effect.number, time.monotonic())
-        run = self._stages[effect.task]
+        run = self._runs[effect.task]
         batch = run.directory.latest_commit()
         if run.transactions is not None:
             run.transactions.pre_commit(effect.number, batch)
@@ -162,7 +163,7 @@ class Checkpoints:
         """
         batches = dict(effect.batches)
         for task, of in effect.pre_commit.items():
-            run = self._stages[task]
+            run = self._runs[task]
             if run.transactions is not None:
                 batch = batches[task] if task in batches else run.directory.latest_commit()
                 done = run.transactions.pre_commit(of, batch)
@@ -232,7 +233,7 @@ class Checkpoints:
             for stage in record.stages
             for task in stage.tasks
         }
-        ended = {(s.uid, s.name.index) for s in list(self._stages.values()) if s.failure is None}
+        ended = {(s.uid, s.name.index) for s in self._runs.all() if s.failure is None}
         live, number = effect.scenario is None, effect.number
         manifest = write_savepoint(
             self.files,
@@ -243,7 +244,7 @@ class Checkpoints:
             live=live,
             unsettled=directories.keys() - ended,
             check=lambda: self._refuse_unwanted(number, live=live),
-            tables=lambda: table_versions(list(self._stages.values()), record),
+            tables=lambda: table_versions(self._runs.all(), record),
             progress=(lambda text: self.live_savepoints.say(effect.request_id or "", text))
             if live
             else self._say(""),
@@ -277,7 +278,7 @@ class Checkpoints:
         by_uid: dict[str, list[Run]] = {}
         with self._lock:  # a query that starts at this moment changes the graph
             order = {uid: self._coordinator.upstream(uid) for uid in self._coordinator.downstream_first()}
-            for run in self._stages.values():
+            for run in self._runs.values():
                 by_uid.setdefault(run.uid, []).append(run)
         records = {
             uid: stage_record(by_uid[uid], upstream, effect)
@@ -321,4 +322,4 @@ class Checkpoints:
         """
         :raises StopIteration: no query has started.
         """
-        return next(iter(list(self._stages.values()))).files
+        return self._runs.all()[0].files

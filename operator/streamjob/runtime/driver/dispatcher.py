@@ -34,6 +34,7 @@ from ...protocol.engine.events import Event
 from ...protocol.lifecycle import TaskState
 from ...protocol.messages.driver_config import DriverConfig
 from ...protocol.restore.recovery import recorded_edges, unfinished_tasks
+from ..query.runs import Runs
 from ..startup.restore_point import is_fresh
 from .live_savepoints import LiveSavepoints
 from .status import Notes, Reported, interrupted, phase, problem_of, stage_statuses, termination_status
@@ -131,7 +132,7 @@ class Dispatcher(Generic[R]):
         self.coordinator = Coordinator(
             first, settings, unfinished_tasks(latest), is_fresh(config), recorded_edges(latest)
         )
-        self.runs: dict[str, R] = {}  # the last run of each task, by task id
+        self.runs = Runs[R]()
         self.notes = Notes()
         self.board = board
         self.live_savepoints = LiveSavepoints(board)
@@ -306,7 +307,7 @@ class Dispatcher(Generic[R]):
     def fail_job(self, error: Exception, what: str = "the job") -> None:
         """Fail all runs, and so the driver: no run is at fault, or nothing can start the failed run again."""
         self.notes.fail(error, what)
-        live = [r for r in self.runs.values() if not r.over.is_set()]
+        live = self.runs.active()
         for run in live:  # before the first event, which wakes the script that waits for one of them
             run.failure = run.failure or error
         for run in live:
@@ -330,7 +331,7 @@ class Dispatcher(Generic[R]):
 
     def publish(self) -> None:
         """Mark the runs that are over, and update the status."""
-        over = [r for r in self.runs.values() if not r.over.is_set() and self.is_over(r)]
+        over = [run for run in self.runs.active() if self.is_over(run)]
         for run in over:
             run.stopped_by_request = self.stops and run.failure is None
             run.over.set()

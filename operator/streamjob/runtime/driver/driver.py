@@ -19,7 +19,6 @@ from ...protocol.engine.coordinator import TerminationConflict
 from ...protocol.messages.commands import Mode, SavepointRequest, TerminationRequest
 from ...protocol.messages.driver_config import DriverConfig, Gate
 from ...protocol.messages.driver_status import Problem
-from ..query.run import Run
 from ..spark.engine import Engine
 from ..spark.executors.numbers import Executors
 from ..spark.executors.pool import pool_of
@@ -51,16 +50,18 @@ class Driver:
         self.board = board
         self._loop = Loop(config, board)
         self._coordinator = self._loop.coordinator
-        self.stages = self._loop.stages
+        self.runs = self._loop.runs
         self.declared = DeclaredStages(self._loop.work.restore_points, self._expect)
         self.terminated = self._loop.terminated
         self.durable = self._loop.work.checkpoints.durable
+        with self._loop.lock:  # a termination of an earlier epoch is an event
+            self.requests = Requests(config, self._loop.dispatcher, self._loop.lock)
         self._waits = Waits(self._loop.changed)
         self._executors = Executors(config.spark_conf, board, pool_of, self.warn, board.withdraw)
         self._gate = GateKeeper(self._loop, closed=config.prepared)
-        self._starter = Starter(self, self._loop, self._gate)
+        self._starter = Starter(self, self._loop, self._gate, self.requests)
         self._unstarted = Unstarted(
-            self.stages,
+            self.runs,
             self.declared,
             self._starter.missing,
             self._starter.engines,
@@ -68,7 +69,7 @@ class Driver:
             self.warn,
             board.withdraw,
         )
-        self.script = ScriptSide(self, self._loop, self._starter, self._unstarted, self._waits)
+        self.script = ScriptSide(self, self._loop, self.requests, self._starter, self._unstarted, self._waits)
         self._loop.on_over = self._waits.over
         self._loop.on_sample = self._sampled
         self._loop.explained = self._executors.explained
@@ -77,8 +78,6 @@ class Driver:
         self.on_engine: Callable[[Engine], None] = lambda _: None  # may refuse it
         self.on_begin: Callable[[], None] = lambda: None  # called once, before the first query begins
         job.watch_edges(self._edge_declared)
-        with self._loop.lock:  # a termination of an earlier epoch is an event
-            self._requests = Requests(config, self._loop.dispatcher)
         self._patience = Patience()
         self._has_admitted = False
         self._dead = DeadQueries(self._loop)
@@ -105,7 +104,7 @@ class Driver:
                 termination=gate.termination,
             )
             self._loop.restore(self.config)
-            self._requests.carry_over(self.config)
+            self.requests.carry_over(self.config)
             self._gate.open(gate.token)
 
     def terminate(self, request: TerminationRequest) -> None:
@@ -114,11 +113,11 @@ class Driver:
         :raises TerminationConflict: another termination is in progress.
         """
         with self._loop.lock:
-            self._requests.terminate(request)
+            self.requests.terminate(request)
             self._note_request()
 
     def _note_request(self) -> None:
-        if self._requests.request is not None:
+        if self.requests.request is not None:
             self.requested_at = self.requested_at or time.monotonic()
 
     def savepoint(self, request: SavepointRequest) -> None:
@@ -127,7 +126,7 @@ class Driver:
         :raises TerminationConflict: the job is ending, with a savepoint of its own.
         """
         with self._loop.lock:
-            self._requests.savepoint(request)
+            self.requests.savepoint(request)
 
     def change_executors(self, least: int, most: int) -> None:
         """Let the job have another number of executors. Returns at once; the status shows the progress."""
@@ -138,7 +137,7 @@ class Driver:
 
         Does nothing before the first query has started.
         """
-        if self.stages:
+        if self.runs:
             threads.start(self._loop.work.delete, "delete-savepoints", savepoints)
 
     def tell_records(self, reached: int) -> None:
@@ -224,7 +223,7 @@ class Driver:
         """
         self._gate.wait()  # which splits are left follows from what the job continues from
         with self._loop.lock:
-            naming.refuse_shards(uid, parallelism, self.stages)
+            naming.refuse_shards(uid, parallelism, self.runs)
             self._loop.take(ev.StageExpected(uid, parallelism))
 
     def _edge_declared(self, writer: str, reader: str) -> None:
@@ -236,10 +235,6 @@ class Driver:
         if own is not None:
             self._loop.take(ev.EdgeDeclared(reader, writer, own_sources=own))
             log.info("stage %s reads what stage %s writes, as declared", reader, writer)
-
-    def runs(self) -> list[Run]:
-        """The last run of each task."""
-        return list(self.stages.values())  # at once: other threads start queries
 
     # --- when the script has started all its queries --------------------------------------------------------
 
@@ -253,21 +248,21 @@ class Driver:
 
     def _settle(self, left: tuple[str, ...]) -> None:
         with self._loop.lock:
-            self._requests.settle(left)
+            self.requests.settle(left)
             self._note_request()
 
     def look_at_requests(self) -> None:
         """Abort what has waited for too long. Call it often: no query may have started yet."""
         with self._loop.lock:
-            self._requests.look(time.monotonic())
+            self.requests.look(time.monotonic())
 
     def _sampled(self) -> None:
         """Called about once a second: handles what no event reports."""
         self._executors.look()
-        over = self._requests.patience_is_over(
+        over = self.requests.patience_is_over(
             time.monotonic(),
             self._loop.since_last_start,
-            has_started=bool(self.stages),
+            has_started=bool(self.runs),
             awaits_tasks=self._coordinator.awaits_tasks,
         )
         if over:
@@ -275,11 +270,11 @@ class Driver:
             self.settle()
         self._unstarted.look_again()
         with self._loop.lock:
-            ends_by_itself = any(s.exhausts for s in self.runs() if not s.over.is_set())
+            ends_by_itself = any(run.exhausts for run in self.runs.active())
             if not ends_by_itself and not self._unstarted.calls_back and self._waits.script_is_blocked():
                 self._loop.take(ev.ScriptBlocked())
         self._dead.fail_waiting_drain(
-            awaited=bool(self._coordinator.failed) and self.drains and self.only_script_left
+            awaited=bool(self._coordinator.failed) and self.requests.drains and self.only_script_left
         )
 
     # --- the end, before the first query --------------------------------------------------------------------
@@ -287,11 +282,11 @@ class Driver:
     def why_needs_query(self) -> str | None:
         """As `why_needed`, of a job without a query. If it needs none and is not stopped, it is over."""
         with self._loop.lock:
-            request = self._requests.request
+            request = self.requests.request
             if self._gate.closed:
                 return "it waits at its gate"
             needed = why_needed(self.config.restore, request.mode if request is not None else None)
-            if needed is None and not self._requests.stops:
+            if needed is None and not self.requests.stops:
                 self._loop.notes.nothing_left = True
                 self._loop.publish()
             return needed
@@ -303,7 +298,7 @@ class Driver:
         """
         with self._loop.lock:
             waits = not (self.has_begun or self._gate.closed)
-            return self._patience.is_over(self._requests.request if waits else None, now)
+            return self._patience.is_over(self.requests.request if waits else None, now)
 
     @property
     def unchanged_since(self) -> int | None:
@@ -323,16 +318,16 @@ class Driver:
         """
         left = self._unstarted.left()
         self._script_ended = True
-        if left and self.drains:
+        if left and self.requests.drains:
             self._loop.fail_job(not_drained(left))
             return
         self._settle(left)
-        if not self.stops:
-            self.warn(*(not_flushed(run) for run in self.runs() if keeps_windows(run)))
+        if not self.requests.stops:
+            self.warn(*(not_flushed(run) for run in self.runs.all() if keeps_windows(run)))
         self._loop.take(ev.ScriptEnded(left))
         with self._loop.changed:
             self._loop.changed.wait_for(
-                lambda: self.terminated.is_set() or self._dead.end_the_job(self.stops)
+                lambda: self.terminated.is_set() or self._dead.end_the_job(self.requests.stops)
             )
         if not self.terminated.is_set() and self.failure is None:
             self._loop.fail_job(self._dead.failure())
@@ -349,7 +344,7 @@ class Driver:
     def only_script_left(self) -> bool:
         """Whether the job is asked to end, every query has ended, and the script has not."""
         with self._loop.lock:
-            left = self._coordinator.request is not None and all(s.over.is_set() for s in self.runs())
+            left = self._coordinator.request is not None and not self.runs.active()
             return left and not self._script_ended
 
     def ends_queries(self) -> bool:
@@ -363,27 +358,7 @@ class Driver:
     def ending(self) -> bool:
         """Whether a termination is requested, in progress or done."""
         with self._loop.lock:
-            return self.asked_to_end or self._coordinator.terminating or self._coordinator.terminated
-
-    @property
-    def asked_to_end(self) -> bool:
-        return self.request is not None
-
-    @property
-    def request(self) -> TerminationRequest | None:
-        """The termination that was requested, in progress or not, None if there is none."""
-        with self._loop.lock:  # `settle` hands it to the coordinator: at no moment is there none
-            return self._requests.request
-
-    @property
-    def stops(self) -> bool:
-        with self._loop.lock:
-            return self._requests.stops
-
-    @property
-    def drains(self) -> bool:
-        with self._loop.lock:
-            return self._requests.drains
+            return self.requests.asked_to_end or self._coordinator.terminating or self._coordinator.terminated
 
     @property
     def failure(self) -> Problem | None:

@@ -21,6 +21,7 @@ from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_config import DriverConfig
 from ..query.catch_up import OWN_SECONDS, CaughtUp, unknown_end
 from ..query.run import Run
+from ..query.runs import Runs
 from ..savepoints.expired import delete_retired
 from ..savepoints.recover_records import known_records
 from ..spark.max_watermark.batch import beyond_the_end, endless, kept_for_the_clock
@@ -52,7 +53,7 @@ class Work:
         self,
         config: DriverConfig,
         coordinator: Coordinator,
-        stages: dict[str, Run],
+        runs: Runs[Run],
         notes: Notes,
         board: StatusBoard,
         publish: Callable[[], None],
@@ -61,7 +62,7 @@ class Work:
     ) -> None:
         self._config = config
         self._coordinator = coordinator
-        self._stages = stages
+        self._runs = runs
         self._notes = notes
         self._board = board
         self._publish = publish
@@ -70,7 +71,7 @@ class Work:
         self.restore_points = RestorePoints(config)
         self.carried = CarriedStages(self.restore_points)
         self.checkpoints = Checkpoints(
-            config, coordinator, stages, notes, board, self.carried, self._say, lock, live_savepoints
+            config, coordinator, runs, notes, board, self.carried, self._say, lock, live_savepoints
         )
         self._of_run: dict[type[Any], Callable[[Any, Run], Event | None]] = {
             fx.StopAtBoundary: self._stop,
@@ -153,7 +154,7 @@ class Work:
         with self._lock:
             upstream = self._coordinator.finished_before(run.task)
         # The restored checkpoint flags those that have not been started.
-        started = [self._stages[t] for t in upstream if t in self._stages and t not in self._marked]
+        started = [self._runs[t] for t in upstream if t in self._runs and t not in self._marked]
         new = [other for other in started if not other.finished]
         if not (new and run.directory.has_state()):
             return
@@ -196,11 +197,11 @@ class Work:
     # --- transactions ---------------------------------------------------------------------------------------
 
     def _commit(self, effect: fx.NotifyComplete) -> None:
-        if (transactions := self._stages[effect.task].transactions) is not None:
+        if (transactions := self._runs[effect.task].transactions) is not None:
             self._persist(lambda: transactions.commit(effect.number))
 
     def _abort_transactions(self, effect: fx.AbortTransactions) -> None:
-        if (transactions := self._stages[effect.task].transactions) is not None:
+        if (transactions := self._runs[effect.task].transactions) is not None:
             self._persist(lambda: transactions.abort_after(effect.after))
 
     def _persist(self, step: Callable[[], None]) -> None:

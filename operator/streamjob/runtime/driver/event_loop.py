@@ -49,11 +49,11 @@ class Loop:
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         self.dispatcher = dispatcher = Dispatcher[Run](config, board, self)
-        self.coordinator, self.stages, self.notes = dispatcher.coordinator, dispatcher.runs, dispatcher.notes
+        self.coordinator, self.runs, self.notes = dispatcher.coordinator, dispatcher.runs, dispatcher.notes
         self.work = Work(
             config,
             self.coordinator,
-            self.stages,
+            self.runs,
             self.notes,
             board,
             self.publish,
@@ -197,7 +197,7 @@ class Loop:
     @property
     def since_last_start(self) -> float:
         """Seconds since a new task began to start; minus infinity if no query has started."""
-        return time.monotonic() - self._last_start if self.stages else -math.inf
+        return time.monotonic() - self._last_start if self.runs else -math.inf
 
     def _checkpoint(self) -> None:
         while not self.terminated.wait(self.config.checkpointing.interval):
@@ -206,7 +206,7 @@ class Loop:
     def _sample(self) -> None:
         """Read each query's figures, for the status, and check whether a declared end of input is reached."""
         while not self.terminated.wait(SAMPLE_SECONDS):
-            for run in list(self.stages.values()):
+            for run in self.runs.all():
                 try:
                     run.sample()
                 except Exception as e:  # figures must never end a job
@@ -218,7 +218,7 @@ class Loop:
                     )
                 self._look_for_end(run)
             with self.lock:
-                self._board.refresh(stages=stage_statuses(self.coordinator, self.stages))
+                self._board.refresh(stages=stage_statuses(self.coordinator, self.runs))
             try:
                 self.on_sample()
             except Exception as e:  # without this thread an early request would wait for ever
@@ -229,7 +229,7 @@ class Loop:
         pause = LAG_SECONDS
         while not self.terminated.wait(pause):
             began = time.monotonic()
-            for run in list(self.stages.values()):
+            for run in self.runs.all():
                 try:
                     run.measure_lag()
                 except Exception as e:  # figures must never end a job

@@ -6,6 +6,7 @@ Those that come early wait until the queries have started.
 from __future__ import annotations
 
 import logging
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -28,15 +29,18 @@ WAITS = "the script has not started all its queries"
 
 
 class Requests:
-    """Not thread-safe, and no call waits.
+    """No call waits. Whoever changes something holds the lock; everybody may read what was requested.
 
+    :param lock: the driver's.
     :ivar early: a termination that an earlier epoch did not finish, or that came while the script still
         started its queries. It is carried out when all have started: until then the edges are not all known,
         and a query that is drained too early never reads what its upstream has left.
     :ivar settled: the script counts as having started all its queries.
     """
 
-    def __init__(self, config: DriverConfig, dispatcher: Dispatcher[Any]) -> None:
+    def __init__(
+        self, config: DriverConfig, dispatcher: Dispatcher[Any], lock: AbstractContextManager[object]
+    ) -> None:
         self.early: TerminationRequest | None = None
         self.settled = False
         self._early_savepoint: SavepointRequest | None = None
@@ -45,6 +49,7 @@ class Requests:
         self._now = 0.0  # when it was looked at last
         self._given_up: set[str] = set()  # ids of savepoints that waited for too long
         self._dispatcher = dispatcher
+        self._lock = lock
         self._coordinator = dispatcher.coordinator
         self.carry_over(config)
 
@@ -57,15 +62,22 @@ class Requests:
     @property
     def request(self) -> TerminationRequest | None:
         """The termination that was requested, in progress or not, None if there is none."""
-        return self._coordinator.request or self.early
+        with self._lock:  # `settle` hands it to the coordinator: at no moment is there none
+            return self._coordinator.request or self.early
+
+    @property
+    def asked_to_end(self) -> bool:
+        return self.request is not None
 
     @property
     def stops(self) -> bool:
-        return self.request is not None and self.request.mode is Mode.STOP
+        request = self.request
+        return request is not None and request.mode is Mode.STOP
 
     @property
     def drains(self) -> bool:
-        return self.request is not None and self.request.mode is Mode.DRAIN
+        request = self.request
+        return request is not None and request.mode is Mode.DRAIN
 
     def terminate(self, request: TerminationRequest) -> None:
         """Begin a termination, or note it until `settle`.

@@ -14,8 +14,10 @@ from ...protocol.engine import events as ev
 from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_status import Problem
 from ..query.run import Run
+from ..query.runs import Runs
 from ..spark.foreach_batch.function import running_batch_function
 from .event_loop import Loop
+from .requests import Requests
 from .script.job_stopped import job_stopped
 from .script.listeners import Listeners
 from .script.managed_query import ManagedJvmQuery, in_callback
@@ -38,21 +40,14 @@ class JobIsOver(StreamJobError):
 class Job(Protocol):
     """What the script's side needs of the job. `driver.Driver` implements it."""
 
+    runs: Runs[Run]
     end_main_thread: Callable[[], None]
-
-    @property
-    def stops(self) -> bool: ...
-
-    @property
-    def drains(self) -> bool: ...
 
     @property
     def ending(self) -> bool: ...
 
     @property
     def failure(self) -> Problem | None: ...
-
-    def runs(self) -> list[Run]: ...
 
     def ends_queries(self) -> bool: ...
 
@@ -62,9 +57,12 @@ class Job(Protocol):
 class ScriptSide:
     """The job as its script sees it. Thread-safe. Implements `managed_query.Job`."""
 
-    def __init__(self, job: Job, loop: Loop, starter: Starter, unstarted: Unstarted, waits: Waits) -> None:
+    def __init__(
+        self, job: Job, loop: Loop, requests: Requests, starter: Starter, unstarted: Unstarted, waits: Waits
+    ) -> None:
         self._job = job
         self._loop = loop
+        self._requests = requests
         self._starter = starter
         self._unstarted = unstarted
         self._waits = waits
@@ -74,10 +72,11 @@ class ScriptSide:
 
     @property
     def stops(self) -> bool:
-        return self._job.stops
+        return self._requests.stops
 
-    def runs(self) -> list[Run]:
-        return self._job.runs()
+    @property
+    def runs(self) -> Runs[Run]:
+        return self._job.runs
 
     # --- start and stop -------------------------------------------------------------------------------------
 
@@ -97,7 +96,7 @@ class ScriptSide:
             "starts a query",
             "Use frame.sparkSession.read … .write in the function, or start the query beside this one",
         )
-        if self._job.stops and self._loop.terminated.is_set():
+        if self.stops and self._loop.terminated.is_set():
             if in_callback():  # SystemExit would end py4j's thread, and the JVM would wait for its answer
                 raise JobIsOver("the job has been stopped: no query starts any more")
             raise job_stopped()
@@ -120,7 +119,7 @@ class ScriptSide:
         """
         for run in stages:
             with self._loop.lock:
-                if self._loop.stages.get(run.task) is run and not run.over.is_set():
+                if self.runs.get(run.task) is run and not run.over.is_set():
                     self._loop.take(ev.ScriptStopped(run.task))
         if not in_callback():
             self._waits.until(lambda: all(s.over.is_set() for s in stages), None)
@@ -133,7 +132,7 @@ class ScriptSide:
 
         :param really: pyspark's own stop().
         """
-        self.script_stops(*[s for s in self.runs() if not s.over.is_set()])
+        self.script_stops(*self.runs.active())
         if in_callback() or self.sessions.ending:
             really()
         elif self._loop.coordinator.may_flush:
@@ -150,7 +149,7 @@ class ScriptSide:
         """
         if self.sessions.put_off_is_pending and not in_callback():
             self._loop.take(ev.SessionEnded())
-            for run in self.runs():
+            for run in self.runs.all():
                 run.lost_session = True
             self.sessions.end_put_off()
 
@@ -176,7 +175,7 @@ class ScriptSide:
         :raises StreamJobError: as `_script_waits`, if there is no timeout.
         """
         if milliseconds is None:
-            active = [s for s in self.runs() if not s.over.is_set()]
+            active = self.runs.active()
             over = self._waits.terminated(mine)
             self._script_waits([s for s in active if mine(s)], [*active, *([over] if over else [])])
         self._waits.until(lambda: self._waits.terminated(mine) is not None, milliseconds)
@@ -193,7 +192,7 @@ class ScriptSide:
 
         :raises SystemExit: the job was stopped, and this run with it.
         """
-        if run.stopped_by_request and self._job.stops and not in_callback():
+        if run.stopped_by_request and self.stops and not in_callback():
             log.info("stage %s was stopped with the job: its script ends here", run.task)
             if threading.current_thread() is not threading.main_thread():
                 self._job.end_main_thread()  # first: it may wait for what this thread does on its way out

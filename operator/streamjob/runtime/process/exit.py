@@ -146,7 +146,7 @@ class Exit:
 
     def _end_without_query(self) -> None:
         """The job is asked to end, and its script starts no query: end it, unless the job needs one."""
-        request = self._driver.request
+        request = self._driver.requests.request
         if request is None or request.request_id == self._waits_for_query:
             return
         needed, mode = self._driver.why_needs_query(), request.mode.value.lower()
@@ -163,16 +163,16 @@ class Exit:
         if self._at_once is not None:
             since, code = self._at_once
             return Overtime(since, limit or since + driver.config.grace, at_once=True), code
-        stopped = driver.stops and driver.terminated.is_set()
+        stopped = driver.requests.stops and driver.terminated.is_set()
         if driver.jvm_died_at is not None:
             died_at = driver.jvm_died_at
             return Overtime(died_at, min(limit or math.inf, died_at + 3 * LAST)), 0 if stopped else 1
-        if not self._script_is_left or (driver.stops and not stopped):
+        if not self._script_is_left or (driver.requests.stops and not stopped):
             self._alone_since = None
             return None
         since = self._alone_since = self._alone_since or now
         if limit is None:
-            timeout = None if driver.request is None else driver.request.timeout
+            timeout = None if driver.requests.request is None else driver.requests.request.timeout
             limit = limit_of(driver.requested_at or since, since, timeout, driver.config.grace)
         return Overtime(since, limit, works=not stopped), 0
 
@@ -211,13 +211,13 @@ class Exit:
 
         That is the script's main thread; after it has ended, the script's other threads and atexit handlers.
         """
-        return self._driver.only_script_left or (self._left.is_set() and self._driver.asked_to_end)
+        return self._driver.only_script_left or (self._left.is_set() and self._driver.requests.asked_to_end)
 
     def _reason(self, code: int, problem: Problem | None) -> str:
         if problem is not None:
             return problem.message[:300]
-        request = self._driver.request
-        queries = ", ".join(sorted({run.name.name for run in self._driver.runs()})) or "none"
+        request = self._driver.requests.request
+        queries = ", ".join(sorted({run.name.name for run in self._driver.runs.all()})) or "none"
         if request is not None and self._driver.terminated.is_set():
             what = "stopped" if request.mode is Mode.STOP else "drained"
             by = "SIGTERM" if self._board.status.evicted else f"request {request.request_id}"
@@ -234,7 +234,7 @@ class Exit:
         if os.getpid() != self._process:
             return  # a forked child is not the driver
         self._main_thread.exits = False
-        for run in self._driver.runs():
+        for run in self._driver.runs.all():
             run.interrupted.set()  # the end of Spark ends its batch
         try:
             self._driver.script.sessions.end_put_off()

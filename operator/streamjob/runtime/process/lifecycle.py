@@ -72,13 +72,15 @@ def run_script(settings: DriverConfig, driver: Driver, exits: Exit, folder: Path
         # script that fails does not cut the termination short.
         if problem is not None:
             log.warning("the script ended with: %s", problem.message)
-        alive = any(not run.over.is_set() for run in driver.runs())
-        handled = {run.task: run.failure for run in driver.runs() if run.failure is not None}
+        alive = bool(driver.runs.active())
+        handled = {run.task: run.failure for run in driver.runs.all() if run.failure is not None}
         _uninterrupted(driver.await_queries)
         if not driver.terminated.is_set():
             # The script has handled the failures before its end. What failed after it, the flush for
             # instance, nobody could handle.
-            unhandled = not handled or any(run.failure is not handled.get(run.task) for run in driver.runs())
+            unhandled = not handled or any(
+                run.failure is not handled.get(run.task) for run in driver.runs.all()
+            )
             failed = alive or unhandled or driver.jvm_died_at is not None
             problem, code = driver.failure or problem, code or int(failed)
     elif driver.has_tasks and outcome.error is not None:
@@ -122,6 +124,6 @@ def _join_threads(driver: Driver) -> None:
     Do not wait once the job has been stopped, because what they wait for may never happen.
     """
     while left := [thread for thread in script_threads() if not thread.daemon]:
-        if driver.stops and driver.terminated.is_set():
+        if driver.requests.stops and driver.terminated.is_set():
             return
         left[0].join(LOOK)

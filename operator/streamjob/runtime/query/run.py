@@ -266,7 +266,7 @@ class Run:
                     query.stop()
             if self._resting is not None:
                 self._resting.stop_sources()
-        except (Py4JError, PySparkException) as e:
+        except (Py4JError, PySparkException, OSError) as e:  # OSError: the JVM has died
             log.info("stage %s: while it was interrupted: %s", self.task, one_line(e))
 
     def complete_flush(self, on_wait: Callable[[str], None]) -> int | None:

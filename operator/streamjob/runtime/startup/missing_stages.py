@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from ...protocol.formats.records import StageRecord
@@ -12,6 +12,7 @@ from ...storage.hadoop import HadoopFiles
 from ..query import endpoints
 from ..query.endpoints import NotedEnds
 from ..query.run import Run
+from ..query.runs import Runs
 from .restore_point import RestorePoints, as_exhausted, stage_of
 
 REMEDY = (
@@ -38,19 +39,19 @@ class Missing:
 class MissingStages:
     """The stages of the restored checkpoint that the script has not started yet. Thread-safe.
 
-    :param stages: the last run of each task.
+    :param runs: the last run of each task.
     """
 
-    def __init__(self, points: RestorePoints, stages: Mapping[str, Run]) -> None:
+    def __init__(self, points: RestorePoints, runs: Runs[Run]) -> None:
         self._points = points
-        self._stages = stages
+        self._runs = runs
 
     def uids(self, files: HadoopFiles) -> list[str]:
         """Uids of the missing stages that have not finished, or have something to commit.
 
         :raises StreamJobError: as `RestorePoints.checkpoint`.
         """
-        started = {run.uid for run in list(self._stages.values())}
+        started = {run.uid for run in self._runs.all()}
         latest = self._points.config.restore.latest
         done = {s.uid for s in latest.stages if s.finished and not s.holds_transactions} if latest else set()
         return [u for u in self._points.uids(files) if u not in started and u not in done]

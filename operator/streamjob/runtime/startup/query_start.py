@@ -7,7 +7,7 @@ and each fact at most once.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Protocol
@@ -26,6 +26,7 @@ from ..query.edges import Ends
 from ..query.endpoints import NotedEnds
 from ..query.places.owner import Owner, owner, owner_of
 from ..query.run import Run, StartAgain
+from ..query.runs import Runs
 from ..query.transactions import Transactions
 from ..spark import sink_log
 from ..spark.checkpoint_dir import CheckpointDir
@@ -52,7 +53,7 @@ class RunningJob(Protocol):
     points: RestorePoints
     carried: CarriedStages
     missing: MissingStages
-    runs: Mapping[str, Run]
+    runs: Runs[Run]
 
     @property
     def config(self) -> DriverConfig: ...

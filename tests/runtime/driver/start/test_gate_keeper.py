@@ -47,8 +47,8 @@ def test_a_prepared_driver_waits_until_it_is_told_what_to_go_on_from() -> None:
     told = made._loop.coordinator
     assert (told.next_checkpoint, told.awaits_tasks) == (8, True)
     assert made._loop.work.restore_points.config.restore == gate.restore
-    assert made.request is not None
-    assert (made.request.request_id, made.request.epoch) == ("drain-1", 2)
+    assert made.requests.request is not None
+    assert (made.requests.request.request_id, made.requests.request.epoch) == ("drain-1", 2)
     with pytest.raises(GateConflict, match="opened by handover-2"):
         made.open(replace(gate, token="failover-2"))
     made.terminated.set()
@@ -58,7 +58,7 @@ def test_a_stop_that_came_before_the_gate_is_not_forgotten_for_an_older_drain() 
     made = prepared(StatusBoard(DriverStatus(1, JOB.uid, 2, DriverPhase.STARTING)))
     made.terminate(TerminationRequest("stop-2", 2, Mode.STOP, None))
     made.open(Gate("failover-2", 2, termination=TerminationRequest("drain-1", 1, Mode.DRAIN, None)))
-    assert made.stops
+    assert made.requests.stops
     made.terminated.set()
 
 

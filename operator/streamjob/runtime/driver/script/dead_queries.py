@@ -24,7 +24,7 @@ class DeadQueries:
 
     def failure(self) -> Exception:
         """The exception with which the first of them failed."""
-        runs = list(self._loop.stages.values())
+        runs = self._loop.runs.all()
         return next((s.failure for s in runs if s.failure is not None), RuntimeError("a query failed"))
 
     def end_the_job(self, stops: bool) -> bool:
@@ -33,7 +33,7 @@ class DeadQueries:
         A stop does not need the failed query. A failed job is dead once all its runs are over.
         """
         if self._loop.notes.failure is not None:
-            return all(s.over.is_set() for s in self._loop.stages.values())
+            return not self._loop.runs.active()
         return bool(self._loop.coordinator.failed) and not stops
 
     def fail_waiting_drain(self, *, awaited: bool) -> None:

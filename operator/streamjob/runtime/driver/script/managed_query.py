@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ...query.run import Run
+from ...query.runs import Runs
 
 FOREVER = None
 
@@ -22,7 +23,8 @@ class Job(Protocol):
     @property
     def stops(self) -> bool: ...
 
-    def runs(self) -> list[Run]: ...
+    @property
+    def runs(self) -> Runs[Run]: ...
 
     def script_stops(self, *stages: Run) -> None: ...
 
@@ -98,10 +100,10 @@ class ManagedJvmManager:
         return getattr(self._jsqm, name)
 
     def active(self) -> list[Any]:
-        return [self._managed(run) for run in self._job.runs() if self._is_active(run)]
+        return [self._managed(run) for run in self._job.runs.all() if self._is_active(run)]
 
     def get(self, query_id: str) -> Any:
-        for run in self._job.runs():
+        for run in self._job.runs.all():
             if self._is_active(run) and run.jsq.id().toString() == query_id:
                 return self._managed(run)
         return self._jsqm.get(query_id)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ...query.places.claim import Claim
 from ...query.run import Run
+from ...query.runs import Runs
 from ...startup.checks.neighbours import refuse_hidden_rows, refuse_shared_place
 
 
 class Claims:
     """Thread-safe: of two queries that start at once, one is refused.
 
-    :param stages: the last run of each task.
+    :param runs: the last run of each task.
     """
 
-    def __init__(self, stages: Mapping[str, Run]) -> None:
-        self._stages = stages
+    def __init__(self, runs: Runs[Run]) -> None:
+        self._runs = runs
         self._by_task: dict[str, Claim] = {}
         self._lock = threading.Lock()
 
@@ -30,7 +31,7 @@ class Claims:
         """
         with self._lock:
             refuse_shared_place(mine, self._by_task.values(), self._has_ended)
-            refuse_hidden_rows(mine, list(self._stages.values()))
+            refuse_hidden_rows(mine, self._runs.all())
             before = self._by_task.get(mine.task)
             self._by_task[mine.task] = mine
         try:
@@ -44,5 +45,5 @@ class Claims:
             raise
 
     def _has_ended(self, task: str) -> bool:
-        run = self._stages.get(task)
+        run = self._runs.get(task)
         return run is not None and run.over.is_set()

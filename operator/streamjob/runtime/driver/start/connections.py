@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from .... import job
 from ...query import edges
 from ...query.edges import Ends
 from ...query.run import Run
+from ...query.runs import Runs
 from ...startup.checks.neighbours import refuse_transactional_upstream
 
 
 class Connections:
     """Thread-safe: the runs may change at any time.
 
-    :param stages: the last run of each task.
+    :param runs: the last run of each task.
     """
 
-    def __init__(self, stages: Mapping[str, Run]) -> None:
-        self._stages = stages
+    def __init__(self, runs: Runs[Run]) -> None:
+        self._runs = runs
 
     def neighbours(self, uid: str, found: Ends) -> tuple[list[str], list[Run]]:
         """The stages that `uid` reads from, and the runs that read from it.
 
         Upstream includes stages of declared edges that have not started.
         """
-        others = [(s.uid, s.ends) for s in list(self._stages.values()) if s.uid != uid]
+        others = [(run.uid, run.ends) for run in self._runs.others(uid)]
         upstream, readers = edges.neighbours(uid, found, others, job.edges())
-        return upstream, self.started(readers)
+        return upstream, self._runs.of(*readers)
 
     def has_own_sources(
         self,
@@ -43,7 +44,7 @@ class Connections:
         :param about_to_start: uid and ends of stages that are not yet among the runs.
         :param about_to_declare: edges that are not yet among the declared ones, as (writer, reader).
         """
-        others = [(s.uid, s.ends) for s in list(self._stages.values()) if s.uid != uid]
+        others = [(run.uid, run.ends) for run in self._runs.others(uid)]
         others += about_to_start
         pairs = [*job.edges(), *about_to_declare]
         shown = {other for other, ends in others if found.reads_sink_of(ends)}
@@ -52,16 +53,11 @@ class Connections:
 
     def readers_of(self, run: Run) -> list[str]:
         """The uids of the started stages that read what the stage writes, itself excluded."""
-        stages = list(self._stages.values())
-        return sorted({s.uid for s in stages if s.uid != run.uid and s.ends.read(run.ends)})
+        return sorted({other.uid for other in self._runs.others(run.uid) if other.ends.read(run.ends)})
 
     def writers_of(self, run: Run) -> list[str]:
         """The uids of the started stages that write what the stage reads, itself excluded."""
-        stages = list(self._stages.values())
-        return sorted({s.uid for s in stages if s.uid != run.uid and run.ends.read(s.ends)})
-
-    def started(self, uids: list[str]) -> list[Run]:
-        return [s for s in list(self._stages.values()) if s.uid in uids]
+        return sorted({other.uid for other in self._runs.others(run.uid) if run.ends.read(other.ends)})
 
     def edge_declared(self, writer: str, reader: str) -> bool | None:
         """Check an edge that is about to be declared.
@@ -69,8 +65,8 @@ class Connections:
         :returns: whether the reader also reads something that no stage writes; None if it has not started.
         :raises TransactionalUpstream: the reader has started, and the writer has a transactional sink.
         """
-        found = self.started([reader])
+        found = self._runs.of(reader)
         if not found:
             return None
-        refuse_transactional_upstream(found[0], self.started([writer]), [])
+        refuse_transactional_upstream(found[0], self._runs.of(writer), [])
         return self.has_own_sources(reader, found[0].ends, about_to_declare=[(writer, reader)])

@@ -13,11 +13,11 @@ from ....protocol.messages.driver_status import Problem
 from ....protocol.wording import fill
 from ...query import edges
 from ...query.run import Run
-from ...query.skipped_writes import SkippedWrites
 from ...spark.handles import Table
 from ...spark.target import Target
 from ..event_loop import Loop
 from .connections import Connections
+from .skipped_writes import SkippedWrites
 
 log = logging.getLogger("streamjob")
 
@@ -77,7 +77,7 @@ class ObservedWrites:
         if (reader, writer) in self._known:
             return
         self._known.add((reader, writer))
-        (first, *_) = self._connections.started([reader])
+        (first, *_) = self._loop.runs.of(reader)
         own = self._connections.has_own_sources(reader, first.ends)
         try:
             self._loop.take(ev.EdgeDeclared(reader, writer, own_sources=own))

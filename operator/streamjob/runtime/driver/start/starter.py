@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from typing import Any, Protocol
 
@@ -33,6 +33,7 @@ from ...startup.sharding.declared_shards import DeclaredStages
 from ...startup.warm_up import prepare
 from .. import threads
 from ..event_loop import Loop
+from ..requests import Requests
 from ..script.managed_query import IdleJvmQuery, in_callback
 from .claims import Claims
 from .connections import Connections
@@ -52,15 +53,6 @@ class Job(Protocol):
     config: DriverConfig
     declared: DeclaredStages
 
-    @property
-    def drains(self) -> bool: ...
-
-    @property
-    def stops(self) -> bool: ...
-
-    @property
-    def asked_to_end(self) -> bool: ...
-
     def warn(self, *problems: Problem) -> None: ...
 
     def begins(self) -> None: ...
@@ -74,12 +66,13 @@ class Starter:
     A script may start queries from several threads, and from callbacks of a query that is just starting.
     """
 
-    def __init__(self, job: Job, loop: Loop, gate: GateKeeper) -> None:
+    def __init__(self, job: Job, loop: Loop, gate: GateKeeper, requests: Requests) -> None:
         self._job = job
         self._gate = gate
+        self._requests = requests
         self._loop = loop
         self._coordinator = loop.coordinator
-        self.runs: Mapping[str, Run] = loop.stages
+        self.runs = loop.runs
         self.points = loop.work.restore_points
         self.carried = loop.work.carried
         self.engines = Engines(job.first_engine)
@@ -194,7 +187,7 @@ class Starter:
             callback of the JVM: it would end py4j's thread, and the JVM would wait for its answer for ever.
         """
         before = self.runs.get(name.task)
-        if before is None or not self._job.drains or not self._coordinator.has_finished(name.task):
+        if before is None or not self._requests.drains or not self._coordinator.has_finished(name.task):
             return None
         if not in_callback():
             raise SystemExit(0)
@@ -248,12 +241,11 @@ class Starter:
 
         None if another thread than the main one started that run.
         """
-        for other in list(self.runs.values()):
-            if other.uid == run.uid:
-                return other.beside
+        for other in self.runs.of(run.uid):
+            return other.beside
         if threading.current_thread() is not threading.main_thread():
             return None
-        return tuple(sorted({s.uid for s in list(self.runs.values()) if not s.over.is_set()}))
+        return tuple(sorted({other.uid for other in self.runs.active()}))
 
     # --- what the rules of an admission ask -----------------------------------------------------------------
 
@@ -263,11 +255,11 @@ class Starter:
 
     @property
     def asked_to_end(self) -> bool:
-        return self._job.asked_to_end
+        return self._requests.asked_to_end
 
     @property
     def drains(self) -> bool:
-        return self._job.drains
+        return self._requests.drains
 
     def refuse_start(self, task: str, upstream: Collection[str], *, drained: bool) -> None:
         with self._loop.lock:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ....job import ONLY_QUERY
 from ....protocol.graph import TaskName
 from ...query.definition import Definition
 from ...query.run import Run
+from ...query.runs import Runs
 from ...spark.engine import Engine
 from ...spark.stream_writer import Written
 from ...startup import naming
@@ -20,11 +21,11 @@ from ...startup.sharding.declared_shards import DeclaredStages
 class TaskNames:
     """Gives each query its task. Thread-safe.
 
-    :param stages: the last run of each task.
+    :param runs: the last run of each task.
     """
 
-    def __init__(self, stages: Mapping[str, Run], declared: DeclaredStages, points: RestorePoints) -> None:
-        self._stages = stages
+    def __init__(self, runs: Runs[Run], declared: DeclaredStages, points: RestorePoints) -> None:
+        self._runs = runs
         self._declared = declared
         self._points = points
         self._lock = threading.Lock()
@@ -52,7 +53,7 @@ class TaskNames:
                 said,
                 location,
                 unnamed,
-                dict(self._stages),
+                self._runs,
                 self._declared,
                 self._points.locations(engine.files),
                 engine,

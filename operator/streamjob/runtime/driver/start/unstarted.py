@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 
 from ....protocol.errors import StreamJobError
 from ....protocol.messages.driver_status import Problem
 from ...query.run import Run
+from ...query.runs import Runs
 from ...startup import missing_stages
 from ...startup.checks import declarations
 from ...startup.missing_stages import Missing, MissingStages
@@ -23,7 +24,7 @@ log = logging.getLogger("streamjob")
 class Unstarted:
     """Asked when the script has started all its queries, or counts as having done so. Thread-safe.
 
-    :param stages: the last run of each task.
+    :param runs: the last run of each task.
     :param only_main_thread: whether the script has no thread but the main one.
     :param warn: adds warnings for the user to the status.
     :param withdraw: removes one of them.
@@ -31,7 +32,7 @@ class Unstarted:
 
     def __init__(
         self,
-        stages: Mapping[str, Run],
+        runs: Runs[Run],
         declared: DeclaredStages,
         missing: MissingStages,
         engines: Engines,
@@ -39,7 +40,7 @@ class Unstarted:
         warn: Callable[[Problem], None],
         withdraw: Callable[[Problem], None],
     ) -> None:
-        self._stages = stages
+        self._runs = runs
         self._declared = declared
         self._missing = missing
         self._engines = engines
@@ -56,8 +57,8 @@ class Unstarted:
         :raises StateNotKept: a state was declared after its query had started.
         :raises ShardMissing: a declared shard has not started.
         """
-        declarations.refuse_missing(self._declared, dict(self._stages))
-        started = list(self._stages.values())
+        declarations.refuse_missing(self._declared, self._runs)
+        started = self._runs.all()
         declarations.refuse_unknown({s.uid: None for s in started}, [s.name.name for s in started])
 
     def refuse_missing(self, waited: Collection[Run], *, for_good: bool) -> None:
@@ -70,7 +71,7 @@ class Unstarted:
         missing = self._left()
         nothing_else_starts = for_good and self._only_main_thread() and not self.calls_back
         if never := missing.live if nothing_else_starts else self._left_out(missing.live, waited):
-            started = [s.name.name for s in list(self._stages.values())]
+            started = [s.name.name for s in self._runs.all()]
             raise missing_stages.not_started(never, started)
         self._tell(missing.stages)
 
@@ -85,7 +86,7 @@ class Unstarted:
     def look_again(self) -> None:
         """Correct the warning if a stage has started since. Between two starts it may take long."""
         if self._told:
-            started = {run.uid for run in list(self._stages.values())}
+            started = {run.uid for run in self._runs.all()}
             self._tell(tuple(uid for uid in self._told if uid not in started))
 
     def _tell(self, missing: tuple[str, ...]) -> None:

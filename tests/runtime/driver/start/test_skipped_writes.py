@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
+from streamjob.runtime.driver.start.skipped_writes import SkippedWrites
 from streamjob.runtime.query.places.claim import SinkShared
-from streamjob.runtime.query.skipped_writes import SkippedWrites
 from streamjob.runtime.spark.handles import Table
 from streamjob.runtime.spark.target import Target
 from tests.runtime.localfiles import LocalFiles

@@ -15,13 +15,13 @@ import logging
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from ...jvm.errors import one_line
-from ..spark.handles import Table as CatalogTable
-from ..spark.sink_log import FORMATS, METADATA, SinkAhead
-from ..spark.tables.find import table_of_target
-from ..spark.target import Target
-from .places.claim import SinkShared
-from .run import Run
+from ....jvm.errors import one_line
+from ...query.places.claim import SinkShared
+from ...query.run import Run
+from ...spark.handles import Table as CatalogTable
+from ...spark.sink_log import FORMATS, METADATA, SinkAhead
+from ...spark.tables.find import table_of_target
+from ...spark.target import Target
 
 log = logging.getLogger("streamjob")
 
