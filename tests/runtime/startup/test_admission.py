@@ -198,6 +198,10 @@ def test_what_an_epoch_has_begun_to_flush_stays_drained(tmp_path: Path) -> None:
     admission.bring_directory_to_its_batch(start)
     admission.refuse_too_late(start)
     assert (start.drained, job.refused, admission.reads_on(start)) == (True, [True], False)
+    assert [problem.reason for problem in start.warnings] == ["DrainContinues"]
+    asked = query(tmp_path, Job(tmp_path, asked_to_end=True), written=with_location(tmp_path))
+    admission.bring_directory_to_its_batch(asked)
+    assert (asked.drained, asked.warnings) == (True, [])
 
 
 def test_row10_what_reads_on_does_not_feed_what_has_finished(tmp_path: Path) -> None:

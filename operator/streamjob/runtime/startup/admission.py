@@ -14,6 +14,7 @@ from collections.abc import Callable
 from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_status import Problem
 from ...protocol.restore.recovery import Start
+from ...protocol.wording import fill
 from ...storage.file_systems import canonical
 from ..query import driver_state, endpoints
 from ..query.places.claim import is_transactional
@@ -183,6 +184,8 @@ def bring_directory_to_its_batch(start: QueryStart) -> None:
         start.beginning, warnings = begin_from(start.point, index, start.plan, directory)
     start.warn(*warnings)
     start.drained = directory.is_drained()
+    if start.drained and start.before is None and not (start.finished or start.job.asked_to_end):
+        start.warn(_drain_goes_on(start.name.name))
 
 
 @first_run
@@ -430,6 +433,15 @@ def _read_on_in(start: QueryStart) -> CheckpointDir | None:
         return None
     origin = CheckpointDir(start.files, record.location)
     return origin if origin.uri != start.directory.uri else None
+
+
+def _drain_goes_on(name: str) -> Problem:
+    text = (
+        f"query {name!r} has begun to emit all its windows, as at its end, and an earlier driver has not "
+        "completed that. It cannot be undone: this driver completes it, and reads no new input"
+    )
+    remedy = fill("To have new input read, <new-job> <and-allow-drained>")
+    return _warning("DrainContinues", text, remedy)
 
 
 def _warning(reason: str, text: str, remedy: str) -> Problem:
