@@ -47,7 +47,7 @@ test: ready-to-test ## Run the tests that every commit must pass, end to end on 
 
 .PHONY: test-all
 test-all: SPARKS = $(OTHER_SPARKS)
-test-all: ready-to-test ## Run every test in every combination (two hours)
+test-all: ready-to-test ## Run every test in every combination (some hours; leave the machine alone)
 	@dev/test.sh all
 
 .PHONY: ready-to-test
