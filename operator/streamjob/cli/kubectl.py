@@ -176,6 +176,8 @@ class Kubectl:
         try:
             text = self.run(*words)
         except KeyboardInterrupt:
+            if dry_run:
+                raise
             raise Interrupted(
                 f"interrupted while {name} was being changed: the change may have been made",
                 remedy=f"See `{shlex.join(self.command('get', kind, name, '-o', 'yaml'))}`",

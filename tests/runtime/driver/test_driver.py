@@ -67,3 +67,11 @@ def test_an_early_request_is_there_at_every_moment(driver: Driver, monkeypatch: 
     with driver._loop.changed:
         assert driver._loop.changed.wait_for(lambda: seen, PATIENCE)
     assert seen == [True]
+
+
+def test_the_known_checkpoints_cannot_be_reported_before_the_first_query(
+    driver: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No session is there to read them with. The controller asks again."""
+    driver._loop.work.tell_records(3)
+    assert "the known checkpoints cannot be reported" in caplog.text

@@ -110,8 +110,8 @@ def test_row9_a_name_of_a_stage_of_shards_is_taken() -> None:
 def test_row9_a_shard_that_is_not_started_is_missed() -> None:
     stages = declared(a=2)
     with pytest.raises(ShardMissing, match="shard 1 of stage 'a'"):
-        refuse_missing(stages, {"a/0": run("a/0"), "b": run("b")})
-    refuse_missing(stages, {"a/0": run("a/0"), "a/1": run("a/1")})
+        refuse_missing(stages, [run("a/0"), run("b")])
+    refuse_missing(stages, [run("a/0"), run("a/1")])
 
 
 def test_r4_a_name_is_taken_only_while_its_query_is_active() -> None:

@@ -322,4 +322,4 @@ class Checkpoints:
         """
         :raises StopIteration: no query has started.
         """
-        return self._runs.all()[0].files
+        return next(iter(self._runs.all())).files

@@ -53,7 +53,7 @@ class TaskNames:
                 said,
                 location,
                 unnamed,
-                self._runs,
+                dict(self._runs),  # at once: another query may start
                 self._declared,
                 self._points.locations(engine.files),
                 engine,

@@ -57,8 +57,8 @@ class Unstarted:
         :raises StateNotKept: a state was declared after its query had started.
         :raises ShardMissing: a declared shard has not started.
         """
-        declarations.refuse_missing(self._declared, self._runs)
         started = self._runs.all()
+        declarations.refuse_missing(self._declared, started)
         declarations.refuse_unknown({s.uid: None for s in started}, [s.name.name for s in started])
 
     def refuse_missing(self, waited: Collection[Run], *, for_good: bool) -> None:

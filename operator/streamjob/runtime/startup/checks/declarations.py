@@ -6,7 +6,7 @@ early, state lost. So it is an error as soon as the script has started all its q
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable
 from typing import ClassVar
 
 from .... import bounds, job, state
@@ -63,12 +63,12 @@ def refuse_unknown(stages: Collection[str], queries: Collection[str]) -> None:
             )
 
 
-def refuse_missing(declared: DeclaredStages, stages: Mapping[str, Run]) -> None:
+def refuse_missing(declared: DeclaredStages, runs: Iterable[Run]) -> None:
     """Check that the script has started every declared shard.
 
     :raises ShardMissing: it has not, so no query would read that shard's share.
     """
-    started = {run.name.name for run in stages.values()}
+    started = {run.name.name for run in runs}
     for shard in declared.shards():
         if shard.name not in started:
             raise ShardMissing(
