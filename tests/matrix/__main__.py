@@ -31,11 +31,12 @@ def main() -> int:
     folder = given.keep or Path(tempfile.mkdtemp(prefix="matrix-"))
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    broker = Kafka(folder / "kafka")
+    broker = Kafka(folder / "kafka") if case.group == "kafka" else None
     try:
-        problems = ends.go(Sources(folder / str(case), broker), case, given.seed)
+        problems = ends.go(Sources(folder / str(case), case, broker), case, given.seed)
     finally:
-        broker.stop()
+        if broker:
+            broker.stop()
         if given.keep is None:
             shutil.rmtree(folder, ignore_errors=True)
     print("\n".join(problems) or "nothing missing, nothing twice")

@@ -81,6 +81,9 @@ class Job:
         process.interrupt()
 
     def interrupt_when_all_is_read(self, process: Process) -> None:
+        if self.case.endless:
+            self.interrupt(process)
+            return
         process.says("streamjob: Running")  # all may have been read by the process before
         deadline = time.monotonic() + PATIENCE / 2
         while process.alive() and time.monotonic() < deadline and not self.has_read_all():
@@ -123,7 +126,7 @@ def handover(job: Job) -> None:
     first = job.start()
     try:
         first.says(" batch ")
-        job.run("--handover", until=job.interrupt if job.case.endless else job.interrupt_when_all_is_read)
+        job.run("--handover", until=job.interrupt_when_all_is_read)
         if not first.wait(PATIENCE):
             job.problems.append("the first process did not end")
     finally:
@@ -152,7 +155,7 @@ def drain(job: Job) -> None:
 def to_the_end(job: Job) -> None:
     """Until all that there is to read is read, and every window is out."""
     if job.case.trigger in LIVE:
-        job.run(until=job.interrupt if job.case.endless else job.interrupt_when_all_is_read)
+        job.run(until=job.interrupt_when_all_is_read)
         job.run("--drain")
     else:
         job.run()

@@ -13,27 +13,32 @@ from dev.broker import CONNECTORS, Kafka
 from dev.tables import jars
 from tests.zoo.running import SETTINGS, environment
 
-from .cases import ENDLESS
+from .cases import ENDLESS, Case
 
 UNIT = 20  # rows of a file, a commit, or what is sent to a topic at a time
 BEFORE, DURING = 6, 4  # units that are there at the start, and that come while the job runs
 ROWS = UNIT * (BEFORE + DURING)
 START, STEP, WINDOW = 1767225600, 30, 300  # seconds: the time of row 0, between two rows, of a window
 PARTITIONS = 2  # of a topic
+FED = ("kafka", "delta", "iceberg")  # the others read the files, or make their rows
 
 # In a process of its own, as somebody else does: units of a folder into the topic and the tables, in order.
 FEED = """
 import sys
 from pyspark.sql import SparkSession
-servers, topic, delta, iceberg, *units = sys.argv[1:]
+targets, units = dict(given.split("=", 1) for given in sys.argv[1].split()), sys.argv[2:]
 spark = SparkSession.builder.getOrCreate()
 for unit in units:
     rows = spark.read.schema("id long").json(unit).coalesce(1)
-    rows.write.format("delta").mode("append").save(delta)
-    exists = spark.catalog.tableExists(iceberg)
-    (rows.writeTo(iceberg).append() if exists else rows.writeTo(iceberg).using("iceberg").create())
-    sent = rows.selectExpr("to_json(struct(id)) AS value", f"cast(id % {PARTITIONS} as int) AS partition")
-    sent.write.format("kafka").option("kafka.bootstrap.servers", servers).option("topic", topic).save()
+    if topic := targets.get("kafka"):
+        servers, topic = topic.split("/")
+        sent = rows.selectExpr("to_json(struct(id)) AS value", f"cast(id % {PARTITIONS} as int) AS partition")
+        sent.write.format("kafka").option("kafka.bootstrap.servers", servers).option("topic", topic).save()
+    if table := targets.get("delta"):
+        rows.write.format("delta").mode("append").save(table)
+    if table := targets.get("iceberg"):
+        exists = spark.catalog.tableExists(table)
+        (rows.writeTo(table).append() if exists else rows.writeTo(table).using("iceberg").create())
 """.replace("{PARTITIONS}", str(PARTITIONS))
 
 
@@ -41,10 +46,12 @@ class Sources:
     """The sources of one job. They all get the same rows.
 
     :param home: a folder of their own. Its name is that of the topic.
+    :param kafka: None if no query reads from it.
     """
 
-    def __init__(self, home: Path, kafka: Kafka) -> None:
+    def __init__(self, home: Path, case: Case, kafka: Kafka | None) -> None:
         self.home = home
+        self._fed = [name for name in FED if name in case.sources]
         self._kafka = kafka
         self._units = home / "units"
         self._units.mkdir(parents=True)
@@ -54,6 +61,7 @@ class Sources:
         """Where a query reads the source of this name."""
         places = {"delta": str(self.home / "table"), "iceberg": "lake.db.rows", ENDLESS: ""}
         if name.startswith("kafka"):
+            assert self._kafka is not None
             return f"{self._kafka.address}/{self.home.name}"
         return places.get(name, str(self._units))
 
@@ -73,11 +81,11 @@ class Sources:
     def fill(self, units: int) -> None:
         """Add some units. Returns when they are there."""
         new = [self._add_file() for _ in range(units)]
-        if not new:
+        if not new or not self._fed:
             return
-        targets = [*self.where("kafka").split("/"), self.where("delta"), self.where("iceberg")]
+        targets = " ".join(f"{name}={self.where(name)}" for name in self._fed)
         done = subprocess.run(
-            [sys.executable, "-c", FEED, *targets, *new],
+            [sys.executable, "-c", FEED, targets, *new],
             env={**os.environ, **self.variables()},
             cwd=self.home,
             capture_output=True,
