@@ -7,7 +7,6 @@ carries them out on models, in virtual time.
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -34,7 +33,7 @@ from ...protocol.engine.events import Event
 from ...protocol.lifecycle import TaskState
 from ...protocol.messages.driver_config import DriverConfig
 from ...protocol.restore.recovery import recorded_edges, unfinished_tasks
-from ..query.runs import Runs
+from ..query.runs import Ending, Runs
 from ..startup.restore_point import is_fresh
 from .live_savepoints import LiveSavepoints
 from .status import Notes, Reported, interrupted, phase, problem_of, stage_statuses, termination_status
@@ -49,10 +48,9 @@ OF_SINK = (NotifyComplete, AbortTransactions)
 OVER = (TaskState.CLOSED, TaskState.FAILED, TaskState.CANCELED)
 
 
-class Run(Reported, Protocol):
+class DispatchedRun(Reported, Ending, Protocol):
     """What the dispatcher needs of a run. `query.run.Run` implements it."""
 
-    over: threading.Event
     failure: Exception | None
     stopped_by_request: bool
     takes_over: Any
@@ -67,7 +65,7 @@ class Run(Reported, Protocol):
     def cause_of(self, error: Exception) -> Exception: ...
 
 
-R = TypeVar("R", bound=Run)
+R = TypeVar("R", bound=DispatchedRun)
 
 
 @dataclass(eq=False)

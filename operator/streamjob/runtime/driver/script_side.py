@@ -14,7 +14,6 @@ from ...protocol.engine import events as ev
 from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_status import Problem
 from ..query.run import Run
-from ..query.runs import Runs
 from ..spark.foreach_batch.function import running_batch_function
 from .event_loop import Loop
 from .requests import Requests
@@ -40,7 +39,6 @@ class JobIsOver(StreamJobError):
 class Job(Protocol):
     """What the script's side needs of the job. `driver.Driver` implements it."""
 
-    runs: Runs[Run]
     end_main_thread: Callable[[], None]
 
     @property
@@ -63,6 +61,7 @@ class ScriptSide:
         self._job = job
         self._loop = loop
         self._requests = requests
+        self.runs = loop.runs
         self._starter = starter
         self._unstarted = unstarted
         self._waits = waits
@@ -73,10 +72,6 @@ class ScriptSide:
     @property
     def stops(self) -> bool:
         return self._requests.stops
-
-    @property
-    def runs(self) -> Runs[Run]:
-        return self._job.runs
 
     # --- start and stop -------------------------------------------------------------------------------------
 
@@ -111,18 +106,18 @@ class ScriptSide:
         """Note that Spark calls listeners of the script, which could start queries."""
         self._unstarted.calls_back = True
 
-    def script_stops(self, *stages: Run) -> None:
+    def script_stops(self, *runs: Run) -> None:
         """The script ends queries: each ends as in a stop, unless the job's termination ends it otherwise.
 
         Returns when every run is over, as Spark's own stop() does. In a callback of the JVM, which may be
         part of the batch that has to commit first, it returns at once.
         """
-        for run in stages:
+        for run in runs:
             with self._loop.lock:
                 if self.runs.get(run.task) is run and not run.over.is_set():
                     self._loop.take(ev.ScriptStopped(run.task))
         if not in_callback():
-            self._waits.until(lambda: all(s.over.is_set() for s in stages), None)
+            self._waits.until(lambda: all(run.over.is_set() for run in runs), None)
 
     def spark_stops(self, really: Callable[[], None]) -> None:
         """The script calls spark.stop(): its queries first end at their boundaries.

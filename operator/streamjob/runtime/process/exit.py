@@ -172,7 +172,8 @@ class Exit:
             return None
         since = self._alone_since = self._alone_since or now
         if limit is None:
-            timeout = None if driver.requests.request is None else driver.requests.request.timeout
+            request = driver.requests.request
+            timeout = None if request is None else request.timeout
             limit = limit_of(driver.requested_at or since, since, timeout, driver.config.grace)
         return Overtime(since, limit, works=not stopped), 0
 

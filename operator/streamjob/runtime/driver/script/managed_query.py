@@ -20,13 +20,12 @@ FOREVER = None
 class Job(Protocol):
     """What the stand-ins need of the job. `script_side.ScriptSide` implements it."""
 
+    runs: Runs[Run]
+
     @property
     def stops(self) -> bool: ...
 
-    @property
-    def runs(self) -> Runs[Run]: ...
-
-    def script_stops(self, *stages: Run) -> None: ...
+    def script_stops(self, *runs: Run) -> None: ...
 
     def script_is_called_back(self) -> None: ...
 
@@ -50,7 +49,7 @@ class ManagedJvmQuery:
         return getattr(self._run.jsq, name)
 
     def isActive(self) -> bool:
-        return not self._run.over.is_set()
+        return self._run.is_active
 
     def awaitTermination(self, milliseconds: int | None = FOREVER) -> bool | None:
         """Wait for the run to end.
@@ -100,11 +99,11 @@ class ManagedJvmManager:
         return getattr(self._jsqm, name)
 
     def active(self) -> list[Any]:
-        return [self._managed(run) for run in self._job.runs.all() if self._is_active(run)]
+        return [self._managed(run) for run in self._job.runs.active() if self._mine(run)]
 
     def get(self, query_id: str) -> Any:
-        for run in self._job.runs.all():
-            if self._is_active(run) and run.jsq.id().toString() == query_id:
+        for run in self._job.runs.active():
+            if self._mine(run) and run.jsq.id().toString() == query_id:
                 return self._managed(run)
         return self._jsqm.get(query_id)
 
@@ -127,9 +126,6 @@ class ManagedJvmManager:
     def resetTerminated(self) -> None:
         self._job.reset_terminated(self._mine)
         self._jsqm.resetTerminated()
-
-    def _is_active(self, run: Run) -> bool:
-        return self._mine(run) and not run.over.is_set()
 
     def _managed(self, run: Run) -> ManagedJvmQuery:
         return ManagedJvmQuery(run, self._job)

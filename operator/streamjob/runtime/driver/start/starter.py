@@ -241,8 +241,8 @@ class Starter:
 
         None if another thread than the main one started that run.
         """
-        for other in self.runs.of(run.uid):
-            return other.beside
+        if others := self.runs.of(run.uid):
+            return others[0].beside
         if threading.current_thread() is not threading.main_thread():
             return None
         return tuple(sorted({other.uid for other in self.runs.active()}))

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from ....storage.hadoop import HadoopFiles
 
+RESTORE = "RESTORE"  # the operation of RESTORE TABLE
 COMMIT_LIMIT = 64 << 20  # bytes of one commit in the log
 
 
@@ -121,7 +122,7 @@ def parse_commit(text: str) -> DeltaCommit:
         tuple(_file(add) for add in _changes(actions, "add")),
         int(at) if at is not None else None,
         removes=bool(_changes(actions, "remove")),
-        restores=info.get("operation") == "RESTORE",
+        restores=info.get("operation") == RESTORE,
     )
 
 

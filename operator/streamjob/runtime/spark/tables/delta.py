@@ -13,12 +13,13 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from ..handles import java_session, jvm
+from ..sources.delta_log import RESTORE
 from .schema import unfit
 from .table import NEWEST, Commit, TakenBack
 from .table import taken_back as taken_back_of
 
 AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
-UPDATE, RESTORE = "STREAMING UPDATE", "RESTORE"
+UPDATE = "STREAMING UPDATE"
 REPLACE = ("CREATE OR REPLACE", "REPLACE")  # how operations begin after which no earlier row is left
 
 
