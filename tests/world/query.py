@@ -43,6 +43,3 @@ class Query:
 
     def cut_short(self) -> None:
         """It catches up in one step."""
-
-    def cause_of(self, error: Exception) -> Exception:
-        return error

@@ -39,9 +39,6 @@ class Run:
     def cut_short(self) -> None:
         self.was_cut_short = True
 
-    def cause_of(self, error: Exception) -> Exception:
-        return error
-
 
 class Job:
     """A shell that does nothing by itself: it keeps what it was asked for."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 
 from streamjob.protocol.engine import effects as fx
 from streamjob.protocol.engine import events as ev
@@ -208,6 +212,27 @@ def test_a_close_that_throws_has_closed(loop: Loop, monkeypatch: pytest.MonkeyPa
     assert loop.terminated.wait(PATIENCE)
     assert loop.notes.failure is None
     assert [w.message for w in loop._board.status.warnings] == ["a: division by zero"]
+
+
+def test_what_the_job_fails_with_when_its_jvm_has_died_is_its_death(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refused connection says nothing to a person."""
+    jvm = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    jvm.kill()
+    monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=jvm))
+    run = start(loop)
+    run.may_read.set()
+
+    def write(effect: Any) -> CheckpointRecord:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    loop.work.checkpoints._write = write  # type: ignore[method-assign]
+    loop.take(ev.ScriptEnded())
+    loop.take(ev.TerminationRequested(TerminationRequest("r", 1, Mode.STOP, None)))
+    assert run.over.wait(PATIENCE)
+    assert loop.notes.failure is not None
+    assert loop.notes.failure.reason == "JvmDied"
 
 
 def test_a_thread_that_is_about_to_be_gone_is_not_the_scripts() -> None:

@@ -62,8 +62,6 @@ class DispatchedRun(Reported, Ending, Protocol):
 
     def cut_short(self) -> None: ...
 
-    def cause_of(self, error: Exception) -> Exception: ...
-
 
 R = TypeVar("R", bound=DispatchedRun)
 
@@ -234,6 +232,8 @@ class Dispatcher(Generic[R]):
     def failed(self, queue: EffectQueue[R], step: QueuedEffect[R], error: Exception) -> None:
         """The effect has failed.
 
+        :param error: the cause, see `Run.cause_of`.
+
         What depends on it is dropped: a close, after a failed commit. The effects of a run that has followed
         meanwhile stay. Whatever the error is, it is reported, so that nobody waits for the effect for ever.
         """
@@ -247,7 +247,7 @@ class Dispatcher(Generic[R]):
             queue.owes = self._is_owed(effect)
             self.fail_job(error)
         else:
-            self.fail(step.run, step.run.cause_of(error))
+            self.fail(step.run, error)
             self._shell.interrupt(step.run)  # its query may still run, and commit what no record has
         queue.waiting = deque(
             s for s in queue.waiting if s.run is not None and not (step.run and step.run.continues(s.run))

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
+from ...jvm import process as jvm_process
 from ...protocol.engine import events as ev
 from ...protocol.engine.events import Event
 from ...protocol.errors import StreamJobError
@@ -20,7 +21,7 @@ from ...protocol.formats.records import CheckpointRecord
 from ...protocol.messages.driver_config import DriverConfig
 from ...protocol.restore.recovery import recorded_edges, unfinished_tasks
 from ...storage.hadoop import StorageError
-from ..query.run import Run
+from ..query.run import JVM_ENDS, Run
 from ..startup.restore_point import is_fresh
 from . import threads
 from .dispatcher import Dispatcher, EffectQueue
@@ -82,10 +83,15 @@ class Loop:
 
     def fail(self, run: Run, error: Exception) -> None:
         """The run has failed, see `Dispatcher.fail`."""
-        # It asks the JVM, and may wait for its end: not under the lock.
-        cause = self.explained(run.cause_of(error))
+        cause = self._cause(run, error)
         with self.lock:
             self.dispatcher.fail(run, cause)
+
+    def _cause(self, run: Run | None, error: Exception) -> Exception:
+        """What made the run, or the job, fail. It asks the JVM, and may wait for its end: not under the lock."""
+        if run is None:
+            return jvm_process.death(JVM_ENDS) or error
+        return self.explained(run.cause_of(error))
 
     def fail_job(self, error: Exception) -> None:
         """Fail all runs, see `Dispatcher.fail_job`."""
@@ -172,8 +178,9 @@ class Loop:
             try:
                 event = self.work.carry_out(step.effect, step.run)
             except Exception as e:
+                cause = self._cause(step.run, e)
                 with self.lock:
-                    self.dispatcher.failed(queue, step, e)
+                    self.dispatcher.failed(queue, step, cause)
             else:
                 with self.lock:
                     self.dispatcher.done(queue, step, event)
