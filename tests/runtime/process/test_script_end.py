@@ -211,6 +211,7 @@ NEVER = {
 def test_no_process_outlives_its_limit(tmp_path: Path, what: str) -> None:
     code, out, log = run_script(tmp_path, NEVER[what], timeout=3)
     assert (code, script_says(out)) == (0, ["printed"]), log
+    assert log.count("the driver exits: ") == (0 if "locks" in what else 1), log
 
 
 def test_a_thread_without_end_takes_nothing_from_the_handlers_at_exit(tmp_path: Path) -> None:

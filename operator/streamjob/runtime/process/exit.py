@@ -186,15 +186,17 @@ class Exit:
         if driver.has_tasks and not driver.terminated.is_set():
             driver.await_queries()
         problem = driver.failure if code else None
+        said = self._left.is_set()
 
         def last_words() -> None:
-            if not self._left.is_set():
+            if not said:
                 self._record(code, problem)
                 time.sleep(LOOK)  # whoever follows the status sees the last one
 
         def says() -> None:
             log.warning("the script does not end in its time: its process ends")
-            self._say(code, problem)
+            if not said:
+                self._say(code, problem)
 
         try:
             # The script may hold the lock of its stream, or of the log, for ever.

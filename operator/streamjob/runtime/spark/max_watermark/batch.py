@@ -114,7 +114,7 @@ def fire_timers(
         return None
     result = run_max_watermark_batch(start_once, directory, batch, internals, before)
     while result.timers_left and result.batches < len(MAX_WATERMARKS):
-        log.info("%s: timers were set in batch %d while others fired", directory.uri, result.batch)
+        log.info("%s: batch %d may have set timers while others fired", directory.uri, result.batch)
         batch = plan(directory, result.batch, MAX_WATERMARKS[result.batches], internals)
         then = run_max_watermark_batch(start_once, directory, batch, internals)
         rows = [r.output_rows for r in (result, then) if r.output_rows is not None]
