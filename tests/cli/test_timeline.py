@@ -11,7 +11,7 @@ from streamjob.cli.views.checkpoints import Index, parsed
 from streamjob.cli.views.events import events
 from streamjob.cli.views.job import Obj, job
 from streamjob.cli.views.pods import pods
-from streamjob.cli.views.timeline import Entry, table, timeline
+from streamjob.cli.views.timeline import TimelineEntry, table, timeline
 from streamjob.cli.views.timeline.entry import OK
 from streamjob.controller.reports import events as reports
 from streamjob.protocol.formats import index as indices
@@ -64,7 +64,7 @@ def driver(epoch: int, began: float, ended: float | None = None, code: int = 0) 
     }
 
 
-def of_kind(entries: tuple[Entry, ...], kind: str) -> list[Entry]:
+def of_kind(entries: tuple[TimelineEntry, ...], kind: str) -> list[TimelineEntry]:
     return [e for e in entries if e.kind == kind]
 
 
@@ -312,4 +312,4 @@ def test_lives_can_be_told_from_the_events_that_the_controller_writes() -> None:
 
 def test_nothing_takes_less_than_no_time() -> None:
     """A checkpoint's time is cut to the second: it may be before that of the Event that began its stop."""
-    assert Entry("stop", "stop", NOW, NOW - timedelta(seconds=0.8), OK).seconds == 0.0
+    assert TimelineEntry("stop", "stop", NOW, NOW - timedelta(seconds=0.8), OK).seconds == 0.0

@@ -15,10 +15,10 @@ from streamjob.runtime.spark.boundary import (
     BoundaryTimeout,
     How,
     NoBoundary,
-    Place,
     QueryFailed,
-    place_of,
+    ThreadState,
     stop_at_boundary,
+    thread_state_of,
 )
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir, NotAtBoundary
 from streamjob.runtime.spark.internals import Internals
@@ -33,43 +33,49 @@ TRIGGER = ["TriggerExecutor.runOneBatch", "ProcessingTimeExecutor.execute", "Thr
 @pytest.mark.parametrize(
     ("frames", "place"),
     [
-        ([], Place.ENDED),
+        ([], ThreadState.ENDED),
         (
             ["DAGScheduler.runJob", "SQLExecution$.x", "MicroBatchExecution.$anonfun$runBatch$18", *BATCH],
-            Place.SINK,
+            ThreadState.SINK,
         ),
-        (["HDFSMetadataLog.add", "MicroBatchExecution.markMicroBatchEnd", *BATCH], Place.SINK),
-        (["IncrementalExecution.executedPlan", *BATCH], Place.PLANNING),
+        (["HDFSMetadataLog.add", "MicroBatchExecution.markMicroBatchEnd", *BATCH], ThreadState.SINK),
+        (["IncrementalExecution.executedPlan", *BATCH], ThreadState.PLANNING),
         # A source that runs SQL while its batch is planned: the thread has still to look at the state.
         (
             ["SQLExecution$.x", "Dataset.collect", "MicroBatchExecution.$anonfun$runBatch$2", *BATCH],
-            Place.PLANNING,
+            ThreadState.PLANNING,
         ),
-        (["Unsafe.park", "MicroBatchExecution.constructNextBatch", *BATCH[1:]], Place.NEXT),
-        (["SQLExecution$.x", "MicroBatchExecution.$anonfun$constructNextBatch$3", *BATCH[1:]], Place.NEXT),
-        (["Object.wait", "SystemClock.waitTillTime", *TRIGGER[1:]], Place.WAITING),
-        (["Thread.sleep", *BATCH[1:]], Place.SLEEPING),
-        (["ProgressContext.finishTrigger", *BATCH[1:]], Place.LOOP),
-        (TRIGGER, Place.OUTSIDE),
+        (["Unsafe.park", "MicroBatchExecution.constructNextBatch", *BATCH[1:]], ThreadState.NEXT),
+        (
+            ["SQLExecution$.x", "MicroBatchExecution.$anonfun$constructNextBatch$3", *BATCH[1:]],
+            ThreadState.NEXT,
+        ),
+        (["Object.wait", "SystemClock.waitTillTime", *TRIGGER[1:]], ThreadState.WAITING),
+        (["Thread.sleep", *BATCH[1:]], ThreadState.SLEEPING),
+        (["ProgressContext.finishTrigger", *BATCH[1:]], ThreadState.LOOP),
+        (TRIGGER, ThreadState.OUTSIDE),
     ],
 )  # fmt: skip
-def test_where_a_thread_is(frames: list[str], place: Place) -> None:
-    assert place_of(frames) is place
+def test_where_a_thread_is(frames: list[str], place: ThreadState) -> None:
+    assert thread_state_of(frames) is place
 
 
 @pytest.mark.parametrize(
     ("frames", "place"),
     [
-        (["Unsafe.park", "MicroBatchExecution.constructNextBatch", *BATCH[1:]], Place.NEXT),
-        (["Unsafe.park", "ReentrantLock.lock", "MicroBatchExecution.withProgressLocked", *BATCH], Place.SINK),
+        (["Unsafe.park", "MicroBatchExecution.constructNextBatch", *BATCH[1:]], ThreadState.NEXT),
+        (
+            ["Unsafe.park", "ReentrantLock.lock", "MicroBatchExecution.withProgressLocked", *BATCH],
+            ThreadState.SINK,
+        ),
         (
             ["Unsafe.park", "ReentrantLock.lock", "MicroBatchExecution.withProgressLocked", *BATCH[1:]],
-            Place.DONE,
+            ThreadState.DONE,
         ),
     ],
 )
-def test_where_a_thread_is_that_waits_for_the_lock(frames: list[str], place: Place) -> None:
-    assert place_of(frames, queued=True) is place
+def test_where_a_thread_is_that_waits_for_the_lock(frames: list[str], place: ThreadState) -> None:
+    assert thread_state_of(frames, queued=True) is place
 
 
 class Gate:

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 
 from streamjob.protocol.lifecycle import TaskState
 from streamjob.protocol.messages.commands import Mode
-from streamjob.runtime.query.edges import Ends, ends_of
+from streamjob.runtime.query.edges import Endpoints, ends_of
 from streamjob.runtime.spark.handles import Table, table_of
-from streamjob.runtime.spark.stream_writer import Written
+from streamjob.runtime.spark.stream_writer import WriterOptions
 from streamjob.storage.hadoop import HadoopFiles
 
 from .feeds import Feed
@@ -304,17 +304,17 @@ def test_a_table_is_the_same_by_every_name(spark: SparkSession, files: HadoopFil
         for name in ("no table", "nowhere.bronze", "a.b.c"):
             assert table_of(writer, name, None) is None, "Spark refuses it"
         for name, options in (("pond.bronze", {}), ("pond.elsewhere", {"path": f"{tmp_path}/else where"})):
-            written = Written(table=name, options=options)
+            written = WriterOptions(table=name, options=options)
             before = ends_of(writer, written, files.qualify)
             checkpoint = str(tmp_path / f"checkpoint of {name}")
             started = feed.stream(spark).writeStream.options(checkpointLocation=checkpoint, **options)
             started.trigger(availableNow=True).toTable(name).awaitTermination()
             assert ends_of(writer, written, files.qualify) == before
             for frame in spark.readStream.table(name), spark.readStream.table(name.upper()):
-                reader = ends_of(frame.writeStream, Written("noop"), files.qualify)
+                reader = ends_of(frame.writeStream, WriterOptions("noop"), files.qualify)
                 assert reader.read(before)
                 assert not reader.has_own_sources([before], 0)
-                assert not reader.read(Ends(sink=None))
+                assert not reader.read(Endpoints(sink=None))
     finally:
         spark.sql("DROP DATABASE pond CASCADE")
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from streamjob.runtime.spark.sink_log import begin_after, folder_of, read
-from streamjob.runtime.spark.stream_writer import Written
+from streamjob.runtime.spark.stream_writer import WriterOptions
 from streamjob.storage.hadoop import HadoopFiles
 
 from .feeds import Feed
@@ -108,15 +108,20 @@ def test_a_log_of_spark_s_lacks_nothing(files: HadoopFiles, stream: Stream, tmp_
 @pytest.mark.parametrize(
     ("written", "found"),
     [
-        (Written(options={"path": "/out/"}), True),
-        (Written(format="JSON", options={"path": "/out"}), True),
-        (Written(format="delta", options={"path": "/out"}), False),
-        (Written(format="delta", options={"path": "/out"}, table="t"), False),
-        (Written(format="parquet", options={"path": "/out"}, table="t"), True),  # Spark creates it there
-        (Written(format="noop"), False),
+        (WriterOptions(options={"path": "/out/"}), True),
+        (WriterOptions(format="JSON", options={"path": "/out"}), True),
+        (WriterOptions(format="delta", options={"path": "/out"}), False),
+        (WriterOptions(format="delta", options={"path": "/out"}, table="t"), False),
+        (
+            WriterOptions(format="parquet", options={"path": "/out"}, table="t"),
+            True,
+        ),  # Spark creates it there
+        (WriterOptions(format="noop"), False),
     ],
 )
-def test_only_the_file_sink_has_such_a_folder(files: HadoopFiles, written: Written, found: bool) -> None:
+def test_only_the_file_sink_has_such_a_folder(
+    files: HadoopFiles, written: WriterOptions, found: bool
+) -> None:
     writer = files.spark.readStream.format("rate").load().writeStream
     assert folder_of(files, writer, written) == ("file:/out" if found else None)
 
@@ -125,6 +130,8 @@ def test_a_table_of_files_has_such_a_folder(files: HadoopFiles, tmp_path: Path) 
     writer = files.spark.readStream.format("rate").load().writeStream
     files.spark.sql(f"CREATE TABLE of_files (v INT) USING json LOCATION '{tmp_path}/t'")
     try:
-        assert folder_of(files, writer, Written(format="json", table="of_files")) == f"file:{tmp_path}/t"
+        assert (
+            folder_of(files, writer, WriterOptions(format="json", table="of_files")) == f"file:{tmp_path}/t"
+        )
     finally:
         files.spark.sql("DROP TABLE of_files")

@@ -37,7 +37,7 @@ from .apiserver import Obj, Refusal
 from .plan import Mishap, Scripted
 from .query import BATCH, Query
 from .script import Script
-from .work import Work, seconds
+from .work import EffectRunner, seconds
 
 if TYPE_CHECKING:
     from .world import World
@@ -101,7 +101,7 @@ class Driver:
         self.notes = self._dispatcher.notes
         self.requests = Requests(config, self._dispatcher, nullcontext())
         self._executors = Executors(config.spark_conf, self.board, *[lambda _: None] * 3)
-        self._work = Work(self, self._dispatcher.live_savepoints)
+        self._work = EffectRunner(self, self._dispatcher.live_savepoints)
         self._evict_by: float | None = None
         self._text: tuple[int, str] = (0, "")
         self.meet("Container", lambda: self.later(self.some(1.0, 4.0), self.script.begin))
@@ -196,7 +196,7 @@ class Driver:
     # --- what its script asks for ---------------------------------------------------------------------------
 
     def all_started(self) -> None:
-        self.requests.settle(self.left)
+        self.requests.all_queries_started(self.left)
         self._make_executors()
         self.later(self.some(1.0, 30.0), lambda: self.meet("Running", lambda: None))
         if self.config.spark_conf.get("script") == "throws" and self.coordinator.request is None:

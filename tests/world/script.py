@@ -13,7 +13,7 @@ from streamjob.protocol.formats.records import OperatorKind, OperatorRecord
 from streamjob.protocol.lifecycle import TaskState
 from streamjob.protocol.messages.driver_status import Problem
 from streamjob.protocol.restore.recovery import AlreadyDrained, Start, stage_plan
-from streamjob.runtime.driver.requests import HURRY
+from streamjob.runtime.driver.requests import RESTART_GRACE
 from streamjob.runtime.driver.script.before_first_query import Patience
 from streamjob.runtime.query.figures import Figures
 
@@ -125,7 +125,11 @@ class Script:
             # It sleeps, and looks for nothing. A drain needs what is dead: see
             # `Driver._fail_waiting_drain_of_the_dead`.
             if driver.requests.drains and not runs:
-                self._next_line(HURRY, HURRY + 1.0, lambda: driver.fail_job(failed[0].failure or Exception()))
+                self._next_line(
+                    RESTART_GRACE,
+                    RESTART_GRACE + 1.0,
+                    lambda: driver.fail_job(failed[0].failure or Exception()),
+                )
             return None
         if self._in_turn and self._to_start and not runs:
             return self._next_line(0.1, 3.0, self._start_next)

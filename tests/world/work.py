@@ -40,7 +40,7 @@ def seconds(effect: Effect) -> float:
     return DURATIONS.get(type(effect), 0.1)
 
 
-class Work:
+class EffectRunner:
     """`numbers`: the coordinator's number of each announced checkpoint.
 
     A savepoint that stands keeps its own here; savepoints/ write.py gives it the new one, and the index then

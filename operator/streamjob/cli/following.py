@@ -19,7 +19,7 @@ TICK = 1.0  # seconds between two pictures without a change: the time that is le
 # Seconds without a change until the job is read: an API server may hold back what the watch waits for.
 SILENCE = 30.0
 READS = "--request-timeout=5s"  # a timeout of the command waits no longer than that for an answer
-PATIENCE = 60.0  # seconds for which nothing moves without a person, until nobody waits any longer
+STALLED_LIMIT = 60.0  # seconds for which nothing moves without a person, until nobody waits any longer
 
 Look = Callable[[Job | None, datetime], Progress]
 _CODES = {
@@ -67,7 +67,7 @@ def _until_over(
         said = without_times(text)
         if progress.outcome is not Outcome.GOING:
             return _CODES[progress.outcome]
-        if progress.stalled_since and (now - progress.stalled_since).total_seconds() > PATIENCE:
+        if progress.stalled_since and (now - progress.stalled_since).total_seconds() > STALLED_LIMIT:
             screen.note(f"Nothing moves until a person has acted. {stays}")
             return ExitCode.PROBLEM
         if ends is not None and time.monotonic() >= ends:

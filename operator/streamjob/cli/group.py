@@ -10,7 +10,7 @@ import click
 
 from .. import __version__
 from . import options
-from .table import COMMANDS, DESCRIPTION, OPTIONS, Entry
+from .table import COMMANDS, DESCRIPTION, OPTIONS, CommandSpec
 
 
 class Group(click.Group):
@@ -20,7 +20,7 @@ class Group(click.Group):
     :param prefix: the attribute of a command has its name, with this before it.
     """
 
-    def __init__(self, *args: Any, entries: dict[str, Entry], prefix: str = "", **kwargs: Any) -> None:
+    def __init__(self, *args: Any, entries: dict[str, CommandSpec], prefix: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.entries, self.prefix = entries, prefix
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Entry(NamedTuple):
+class CommandSpec(NamedTuple):
     """A command of a group: the module of `commands` that has it, and what it does."""
 
     module: str
@@ -26,21 +26,21 @@ OPTIONS = (
     ("-h, --help", "show this; COMMAND --help has options and examples"),
 )
 COMMANDS = {
-    "status": Entry("status", "Show what jobs are doing"),
-    "stop": Entry("endings", "Stop a job with a savepoint"),
-    "drain": Entry("endings", "Emit every open window and end a job for good"),
-    "resume": Entry("endings", "Run a job again that was stopped, suspended, cancelled, or has failed"),
-    "cancel": Entry("endings", "Kill a job's driver without a savepoint"),
-    "suspend": Entry("endings", "Stop a job with a savepoint until it is resumed"),
-    "savepoint": Entry("savepoint", "Take, list, check and delete savepoints"),
-    "upgrade": Entry("upgrade", "Run a job with another image"),
-    "logs": Entry("history", "Print the log of a job's driver"),
-    "events": Entry("history", "List the Events of a job and of its pods"),
-    "timeline": Entry("history", "Show a job's life, with durations"),
-    "state": Entry("state", "Show the state of a job's queries"),
-    "diagnose": Entry("diagnose", "Say what is wrong with a job and what to do"),
-    "ui": Entry("ui", "Show jobs and end them in a browser: a page served on this machine"),
-    "convert": Entry("convert", "Write StreamJobs for SparkApplications"),
+    "status": CommandSpec("status", "Show what jobs are doing"),
+    "stop": CommandSpec("endings", "Stop a job with a savepoint"),
+    "drain": CommandSpec("endings", "Emit every open window and end a job for good"),
+    "resume": CommandSpec("endings", "Run a job again that was stopped, suspended, cancelled, or has failed"),
+    "cancel": CommandSpec("endings", "Kill a job's driver without a savepoint"),
+    "suspend": CommandSpec("endings", "Stop a job with a savepoint until it is resumed"),
+    "savepoint": CommandSpec("savepoint", "Take, list, check and delete savepoints"),
+    "upgrade": CommandSpec("upgrade", "Run a job with another image"),
+    "logs": CommandSpec("history", "Print the log of a job's driver"),
+    "events": CommandSpec("history", "List the Events of a job and of its pods"),
+    "timeline": CommandSpec("history", "Show a job's life, with durations"),
+    "state": CommandSpec("state", "Show the state of a job's queries"),
+    "diagnose": CommandSpec("diagnose", "Say what is wrong with a job and what to do"),
+    "ui": CommandSpec("ui", "Show jobs and end them in a browser: a page served on this machine"),
+    "convert": CommandSpec("convert", "Write StreamJobs for SparkApplications"),
 }
 
 

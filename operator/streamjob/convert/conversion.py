@@ -9,7 +9,7 @@ from typing import Any
 from . import draft
 from .applications import apache, kubeflow
 from .draft import Places
-from .source import Entry, Kind, Obj, Refused, Source
+from .source import FieldRecord, Kind, Obj, Refused, Source
 
 KUBEFLOW, APACHE = "sparkoperator.k8s.io", "spark.apache.org"
 CONVERTERS = {(KUBEFLOW, "SparkApplication"): kubeflow.convert, (APACHE, "SparkApplication"): apache.convert}
@@ -44,7 +44,7 @@ class Conversion:
     namespace: str
     name: str
     objects: tuple[Obj, ...] = ()
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[FieldRecord, ...] = ()
     refused: Refused | None = None
 
     @property
@@ -52,7 +52,7 @@ class Conversion:
         """Whether the object is none of the two operators'."""
         return not self.objects and self.refused is None
 
-    def of_kind(self, kind: Kind) -> tuple[Entry, ...]:
+    def of_kind(self, kind: Kind) -> tuple[FieldRecord, ...]:
         return tuple(entry for entry in self.entries if entry.kind is kind)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from .conversion import Conversion
-from .source import Entry, Kind
+from .source import FieldRecord, Kind
 
 WIDTH = 110
 HEADINGS = {
@@ -66,7 +66,7 @@ def as_json(conversions: Sequence[Conversion]) -> str:
     return json.dumps({"conversions": body}, indent=2) + "\n"
 
 
-def _plain(entry: Entry) -> dict[str, Any]:
+def _plain(entry: FieldRecord) -> dict[str, Any]:
     return {
         "kind": entry.kind.value,
         "path": entry.path,
@@ -94,7 +94,7 @@ def _account(conversion: Conversion) -> Iterator[str]:
                     yield from _wrapped(_line(entry), "    ", "      ")
 
 
-def _line(entry: Entry) -> str:
+def _line(entry: FieldRecord) -> str:
     place = " → ".join(part for part in (entry.path, entry.to) if part)
     count = f" ({entry.fields} fields)" if entry.fields > 1 else ""
     return f"{place}{count}: {entry.message}"

@@ -28,7 +28,7 @@ class Kind(str, Enum):
 
 
 @dataclass(frozen=True)
-class Entry:
+class FieldRecord:
     """A line of the account.
 
     :param path: the field of the input; empty if the line is about a default of the other operator.
@@ -84,7 +84,7 @@ class Source:
 
     def __init__(self, document: Obj) -> None:
         self.document = document
-        self.entries: list[Entry] = []
+        self.entries: list[FieldRecord] = []
         self._open = dict.fromkeys(leaves(document))
         for leaf in list(self._open):
             if self.get(leaf) in EMPTY:
@@ -140,13 +140,13 @@ class Source:
 
     def decide(self, to: str, message: str) -> None:
         """The user has to choose a value of the StreamJob, or may want another."""
-        self.entries.append(Entry(Kind.DECIDE, "", to, message, 0))
+        self.entries.append(FieldRecord(Kind.DECIDE, "", to, message, 0))
 
     def default(self, to: str, message: str) -> None:
         """The other operator has another default than StreamJob."""
-        self.entries.append(Entry(Kind.CHANGED, "", to, message, 0))
+        self.entries.append(FieldRecord(Kind.CHANGED, "", to, message, 0))
 
-    def finish(self) -> tuple[Entry, ...]:
+    def finish(self) -> tuple[FieldRecord, ...]:
         """The account. Fields that no rule has read are in it as dropped."""
         for leaf in list(self._open):
             self.dropped(leaf, NOT_KNOWN)
@@ -157,4 +157,4 @@ class Source:
         for leaf in covered:
             del self._open[leaf]
         if covered:
-            self.entries.append(Entry(kind, text(path), to, message, len(covered)))
+            self.entries.append(FieldRecord(kind, text(path), to, message, len(covered)))

@@ -27,7 +27,7 @@ from .spark_home import spark_home
 
 CONNECTION = "_PYSPARK_DRIVER_CONN_INFO_PATH"  # the file in which the JVM says where it listens
 CLASSIC = "SPARK_CONNECT_MODE"  # "0" from Spark 4.0 on; older ones do not know it
-LOOK = 0.01  # seconds between two looks for that file
+POLL_SECONDS = 0.01  # seconds between two looks for that file
 PINNED = "PYSPARK_PIN_THREAD"  # a variable: whether each thread of Python has one of its own in the JVM
 MEMORY = "256m"
 ENDS_WITHIN = 5.0  # seconds
@@ -146,7 +146,7 @@ def _comes_up(process: subprocess.Popen[bytes], connection: Path) -> bool:
     :returns: False if it has ended.
     """
     while process.poll() is None and not connection.exists():
-        time.sleep(LOOK)
+        time.sleep(POLL_SECONDS)
     return process.poll() is None
 
 

@@ -32,7 +32,7 @@ log = logging.getLogger("streamjob")
 ENOUGH = 1 << 30  # bytes: the driver copies that in some seconds; executors need two to start Python
 BATCH = 256 << 20  # bytes that one task copies, so that a lost executor costs little
 BATCHES_PER_SLOT = 4  # at least, so that all slots end at about the same time
-LOOK = 0.5  # seconds between two checks of the Spark job
+POLL_SECONDS = 0.5  # seconds between two checks of the Spark job
 # Seconds without a task ending, and the same without any executor, after which the driver copies itself.
 STALLED, ALONE = 120.0, 15.0
 _GONE = (Py4JError, PySparkException, AttributeError)  # the script has ended its session
@@ -73,7 +73,7 @@ def copy(
 
     :param wanted: source URI → target URI and bytes.
     :param witness: URI of a file of the savepoint that exists nowhere else.
-    :param check: called every `LOOK` seconds; an exception from it ends the copying and is raised.
+    :param check: called every `POLL_SECONDS` seconds; an exception from it ends the copying and is raised.
     :returns: source URI → copied file, of those that are durable and visible from the driver; the caller
         copies the rest.
     """
@@ -115,7 +115,7 @@ def _run(
         job = pool.submit(_job, context, group, batches, witness)
         ended, since = 0, time.monotonic()
         try:
-            while not wait([job], LOOK).done:
+            while not wait([job], POLL_SECONDS).done:
                 check()
                 if (now := _ended(context, group)) > ended:
                     ended, since = now, time.monotonic()
@@ -127,7 +127,7 @@ def _run(
             while not job.done():  # cancel repeatedly: the job may not have begun yet
                 with suppress(*_GONE):
                     context.cancelJobGroup(group)
-                wait([job], LOOK)
+                wait([job], POLL_SECONDS)
         error = job.exception()
         return job.result() if error is None else [Done("", "", failed=one_line(error))]
 

@@ -63,7 +63,7 @@ def test_an_early_request_is_there_at_every_moment(driver: Driver, monkeypatch: 
         return handle(event)
 
     monkeypatch.setattr(driver._loop.coordinator, "handle", slowly)
-    driver.settle()
+    driver.all_queries_started()
     with driver._loop.changed:
         assert driver._loop.changed.wait_for(lambda: seen, PATIENCE)
     assert seen == [True]

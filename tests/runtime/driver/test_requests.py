@@ -34,7 +34,7 @@ def test_a_stop_waits_until_the_script_waits() -> None:
     job.start("a")
     assert (requests.request, requests.stops, requests.drains) == (STOP, True, False)
     assert not job.queues
-    requests.settle()
+    requests.all_queries_started()
     assert (requests.request, requests.early) == (STOP, None)
     assert job.next("a")[1].effect == fx.StopAtBoundary("a")
 
@@ -57,7 +57,7 @@ def test_an_early_savepoint_is_taken_of_the_whole_job() -> None:
     assert job.board.status.savepoint is not None
     job.start("a")
     assert not job.queues
-    requests.settle()
+    requests.all_queries_started()
     assert job.next("a")[1].effect == fx.Snapshot("a", 1)
 
 
@@ -67,7 +67,7 @@ def test_an_early_savepoint_gives_way_to_an_early_stop() -> None:
     requests.savepoint(SAVEPOINT)
     requests.terminate(STOP)
     job.start("a")
-    requests.settle()
+    requests.all_queries_started()
     told = job.board.status.savepoint
     assert told is not None
     assert told.over
@@ -92,7 +92,7 @@ def test_an_early_savepoint_waits_no_longer_than_it_may_and_says_for_what() -> N
     assert told.problem.reason == "SavepointAborted"
     requests.savepoint(replace(SAVEPOINT, timeout=0.0))
     job.start("a")
-    requests.settle()
+    requests.all_queries_started()
     assert not job.queues, "it is not written any more"
 
 
@@ -104,5 +104,5 @@ def test_an_early_savepoint_has_the_rest_of_its_time_when_the_queries_have_start
         requests.look(now)
     taken: list[object] = []
     job.dispatcher.take = taken.append  # type: ignore[method-assign, assignment]
-    requests.settle()
+    requests.all_queries_started()
     assert ev.SavepointRequested("s-1", "file:/savepoints/1", 15.0) in taken

@@ -71,7 +71,7 @@ from streamjob.runtime.driver.script import managed_query
 from streamjob.runtime.driver.script.before_first_query import Patience, why_needed
 from streamjob.runtime.driver.script.listeners import Listeners
 from streamjob.runtime.driver.script.sessions import Sessions
-from streamjob.runtime.driver.script_side import ScriptSide
+from streamjob.runtime.driver.script_api import ScriptApi
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.process import logs, script
 from streamjob.runtime.process.exit import Exit
@@ -93,7 +93,7 @@ class Driver:
         self.script = SimpleNamespace(listeners=Listeners(self.over.is_set), sessions=Sessions())
         self.end_main_thread = lambda: None
         self.runs = Runs()
-        self._job = self.requests = self  # as ScriptSide has it, and as Driver has its Requests
+        self._job = self.requests = self  # as ScriptApi has it, and as Driver has its Requests
 
     stops = property(lambda self: self.request is not None and mode is Mode.STOP)
     drains = property(lambda self: self.request is not None and mode is Mode.DRAIN)
@@ -132,7 +132,7 @@ def await_termination():
     driver.over.wait()
     if mode is Mode.STOP:
         run = SimpleNamespace(task="main", stopped_by_request=True, failure=None)
-        ScriptSide.leave_if_stopped(driver, run)
+        ScriptApi.leave_if_stopped(driver, run)
 
 
 logs.begin()

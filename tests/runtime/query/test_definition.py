@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from streamjob.runtime.query.definition import Definition, read_by, same
-from streamjob.runtime.query.edges import Channel, Ends
+from streamjob.runtime.query.edges import Channel, Endpoints
 
-ENDS = Ends((Channel("files", frozenset({"file:/in"})),))
+ENDS = Endpoints((Channel("files", frozenset({"file:/in"})),))
 
 
 def into(target: object, mode: str = "append") -> Callable[[Any, int], object]:
@@ -117,7 +117,7 @@ def test_a_query_is_the_same_if_all_of_it_is() -> None:
     assert query.same_as(replace(query, functions=(into("a"), None)))
     for other in (
         replace(query, plan="another"),
-        replace(query, ends=Ends()),
+        replace(query, ends=Endpoints()),
         replace(query, format="parquet"),
         replace(query, mode="complete"),
         replace(query, table="t"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from streamjob.runtime.query.edges import MANY, Channel, Ends, feeds, neighbours, sink_of, writes_of
+from streamjob.runtime.query.edges import MANY, Channel, Endpoints, feeds, neighbours, sink_of, writes_of
 from streamjob.runtime.spark.handles import Table
-from streamjob.runtime.spark.stream_writer import Written
+from streamjob.runtime.spark.stream_writer import WriterOptions
 
 
 def files(path: str, *, pattern: bool = False, nested: bool = False) -> Channel:
@@ -124,95 +124,95 @@ def test_what_no_other_query_writes(sinks: list[Channel], source: Channel, *, ow
     """A pattern, a further topic and a parent folder hold what nobody in the job writes: a reader of them has
     not ended.
     """
-    reader = Ends((source,), files("file:/out"))
-    assert reader.has_own_sources([Ends((), sink) for sink in sinks], 0) is own
-    assert all(reader.read(Ends((), sink)) for sink in sinks), "an edge all the same"
+    reader = Endpoints((source,), files("file:/out"))
+    assert reader.has_own_sources([Endpoints((), sink) for sink in sinks], 0) is own
+    assert all(reader.read(Endpoints((), sink)) for sink in sinks), "an edge all the same"
 
 
 def test_a_declared_writer_accounts_for_one_name() -> None:
-    loader = Ends((files("file:/in"),))
-    assert not Ends((files("file:/loaded"),)).has_own_sources([loader], 1)
-    assert Ends((files("file:/loaded/*", pattern=True),)).has_own_sources([loader], 1)
-    two = Ends((topics("clean", "clicks"),))
+    loader = Endpoints((files("file:/in"),))
+    assert not Endpoints((files("file:/loaded"),)).has_own_sources([loader], 1)
+    assert Endpoints((files("file:/loaded/*", pattern=True),)).has_own_sources([loader], 1)
+    two = Endpoints((topics("clean", "clicks"),))
     assert two.has_own_sources([loader], 1)
-    assert not two.has_own_sources([loader, Ends((), topics("clean"))], 1)
-    assert Ends((), unknown=1).has_own_sources([loader], 1)
+    assert not two.has_own_sources([loader, Endpoints((), topics("clean"))], 1)
+    assert Endpoints((), unknown=1).has_own_sources([loader], 1)
 
 
 def test_any_of_several_sources_is_enough() -> None:
-    reader = Ends((files("file:/a"), topics("t")), files("file:/out"))
-    assert reader.read(Ends((), topics("t")))
-    assert not reader.read(Ends((), files("file:/elsewhere")))
+    reader = Endpoints((files("file:/a"), topics("t")), files("file:/out"))
+    assert reader.read(Endpoints((), topics("t")))
+    assert not reader.read(Endpoints((), files("file:/elsewhere")))
 
 
 def test_where_a_writer_writes() -> None:
     def qualify(path: str) -> str:
         return f"file:{path}"
 
-    assert sink_of(Written("parquet", {"path": "/out"}), qualify) == files("file:/out")
-    kafka = Written("kafka", {"topic": "t", "kafka.bootstrap.servers": "k1:9092, k2:9092"})
+    assert sink_of(WriterOptions("parquet", {"path": "/out"}), qualify) == files("file:/out")
+    kafka = WriterOptions("kafka", {"topic": "t", "kafka.bootstrap.servers": "k1:9092, k2:9092"})
     assert sink_of(kafka, qualify) == topics("t", brokers="k1:9092,k2:9092")
-    assert sink_of(Written("kafka", {}), qualify) is None, (
+    assert sink_of(WriterOptions("kafka", {}), qualify) is None, (
         "the topic is in a column: it has to be known otherwise"
     )
-    assert sink_of(Written("json", {"path": "/out"}, partitioned=True), qualify) == files(
+    assert sink_of(WriterOptions("json", {"path": "/out"}, partitioned=True), qualify) == files(
         "file:/out", nested=True
     )
     lake, local = Table("lake.db.t"), Table("spark_catalog.default.t", "/w/t")
-    assert sink_of(Written(table="lake.db.t"), qualify, lake) == table("lake.db.t")
-    assert sink_of(Written(table="t"), qualify, local) == table("spark_catalog.default.t", "file:/w/t")
-    assert sink_of(Written(table="no table"), qualify) is None
-    assert sink_of(Written("console"), qualify) is None
+    assert sink_of(WriterOptions(table="lake.db.t"), qualify, lake) == table("lake.db.t")
+    assert sink_of(WriterOptions(table="t"), qualify, local) == table("spark_catalog.default.t", "file:/w/t")
+    assert sink_of(WriterOptions(table="no table"), qualify) is None
+    assert sink_of(WriterOptions("console"), qualify) is None
 
 
 def test_neighbours_are_found_or_declared() -> None:
     """`router` chooses the topic by a column, `loader` writes with foreachBatch: neither shows where it
     writes.
     """
-    router = Ends(
-        (files("file:/in"),), sink_of(Written("kafka", {"kafka.bootstrap.servers": "k1:9092"}), str)
+    router = Endpoints(
+        (files("file:/in"),), sink_of(WriterOptions("kafka", {"kafka.bootstrap.servers": "k1:9092"}), str)
     )
-    loader = Ends((topics("orders"),), sink_of(Written("foreachBatch"), str))
-    totals = Ends((files("file:/loaded"),), files("file:/totals"))
+    loader = Endpoints((topics("orders"),), sink_of(WriterOptions("foreachBatch"), str))
+    totals = Endpoints((files("file:/loaded"),), files("file:/totals"))
     others = [("router", router), ("totals", totals)]
     assert neighbours("loader", loader, others) == ([], [])
     declared = [("router", "loader"), ("loader", "totals"), ("router", "audit")]
     assert neighbours("loader", loader, others, declared) == (["router"], ["totals"])
     assert neighbours("router", router, [], declared) == ([], [])
-    assert neighbours("audit", Ends(), [], declared) == (["router"], []), "the writer may start later"
-    shown = Ends((files("file:/totals"), topics("orders")))
+    assert neighbours("audit", Endpoints(), [], declared) == (["router"], []), "the writer may start later"
+    shown = Endpoints((files("file:/totals"), topics("orders")))
     assert neighbours("shown", shown, others, [("router", "shown")]) == (["totals", "router"], []), (
         "found and declared"
     )
 
 
 def test_a_reader_of_what_a_batch_function_wrote_reads_the_query() -> None:
-    loader = Ends((topics("orders"),)).with_writes(files("file:/lake/batch=0"))
-    reader = Ends((files("file:/lake/*", pattern=True),), files("file:/out"))
+    loader = Endpoints((topics("orders"),)).with_writes(files("file:/lake/batch=0"))
+    reader = Endpoints((files("file:/lake/*", pattern=True),), files("file:/out"))
     assert neighbours("reader", reader, [("loader", loader)]) == (["loader"], [])
     assert neighbours("loader", loader, [("reader", reader)]) == ([], ["reader"])
     assert not reader.reads_sink_of(loader), "it may read more: it does not end with the loader"
 
 
 def test_many_folders_of_a_batch_function_become_their_parent() -> None:
-    loader = Ends()
+    loader = Endpoints()
     for batch in range(1000):
         loader = loader.with_writes(files(f"s3a://b/lake/{batch}"), files("s3a://b/log"))
     assert loader.wrote == (files("s3a://b/log"), files("s3a://b/lake", nested=True))
-    assert Ends((files("s3a://b/lake/7"),)).read(loader)
-    assert not Ends((files("s3a://b/other"),)).read(loader)
+    assert Endpoints((files("s3a://b/lake/7"),)).read(loader)
+    assert not Endpoints((files("s3a://b/other"),)).read(loader)
 
 
 def test_a_bucket_does_not_stand_for_its_folders() -> None:
-    loader = Ends().with_writes(*(files(f"s3a://b/{n}") for n in range(2 * MANY)))
+    loader = Endpoints().with_writes(*(files(f"s3a://b/{n}") for n in range(2 * MANY)))
     assert len(loader.wrote) == 2 * MANY
 
 
 def test_a_table_that_a_batch_function_wrote_is_read_by_name_or_by_folder() -> None:
     seen = writes_of(
-        Written(table="t"), Table("spark_catalog.default.t", "/w/t"), lambda path: f"file:{path}"
+        WriterOptions(table="t"), Table("spark_catalog.default.t", "/w/t"), lambda path: f"file:{path}"
     )
-    loader = Ends().with_writes(*seen)
-    assert Ends((files("file:/w/t"),)).read(loader)
-    assert Ends((table("spark_catalog.default.t"),)).read(loader)
-    assert writes_of(Written("jdbc"), None, str) == ()
+    loader = Endpoints().with_writes(*seen)
+    assert Endpoints((files("file:/w/t"),)).read(loader)
+    assert Endpoints((table("spark_catalog.default.t"),)).read(loader)
+    assert writes_of(WriterOptions("jdbc"), None, str) == ()

@@ -34,7 +34,7 @@ from ..localfiles import LocalFiles
 JOB = JobRef("shop", "orders", "uid-1")
 
 
-class Place:
+class Endpoint:
     """Where sinks write: `waiting` rows by owner and batch, `pending` rows by transaction, `visible` rows."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Place:
 
 
 class Sink(TransactionalSink):
-    def __init__(self, place: Place, *, strange: bool = False) -> None:
+    def __init__(self, place: Endpoint, *, strange: bool = False) -> None:
         """:param strange: it says of no other owner that it has written here."""
         self.place, self.strange = place, strange
         self.owner = ""
@@ -82,12 +82,12 @@ class Sink(TransactionalSink):
 
 
 @pytest.fixture
-def place() -> Place:
-    return Place()
+def place() -> Endpoint:
+    return Endpoint()
 
 
 def task(
-    place: Place, batch: int | None = None, recorded: Sequence[str] = (), name: str = "main"
+    place: Endpoint, batch: int | None = None, recorded: Sequence[str] = (), name: str = "main"
 ) -> Transactions:
     """A task that begins after `batch`."""
     transactions = Transactions(Sink(place), owner_of(JOB, name))
@@ -100,7 +100,7 @@ def write(transactions: Transactions, *batches: int) -> None:
         transactions.sink.write_batch(f"row {batch}", batch)  # type: ignore[arg-type]
 
 
-def test_row5_a_completed_checkpoint_commits_its_own_and_what_was_before_it(place: Place) -> None:
+def test_row5_a_completed_checkpoint_commits_its_own_and_what_was_before_it(place: Endpoint) -> None:
     t = task(place)
     write(t, 0, 1)
     t.pre_commit(1, 1)
@@ -118,7 +118,7 @@ def test_row5_a_completed_checkpoint_commits_its_own_and_what_was_before_it(plac
     assert place.visible[3:] == ["row 3"]
 
 
-def test_a_checkpoint_without_a_new_batch_needs_no_transaction(place: Place) -> None:
+def test_a_checkpoint_without_a_new_batch_needs_no_transaction(place: Endpoint) -> None:
     t = task(place)
     write(t, 0)
     assert t.pre_commit(1, 0) == 0
@@ -128,7 +128,7 @@ def test_a_checkpoint_without_a_new_batch_needs_no_transaction(place: Place) -> 
     assert len(t.up_to(3)) == 1
 
 
-def test_a_repeated_pre_commit_has_the_batch_of_the_first(place: Place) -> None:
+def test_a_repeated_pre_commit_has_the_batch_of_the_first(place: Endpoint) -> None:
     """The query may have committed another one meanwhile, whose rows are in no transaction yet."""
     t = task(place)
     write(t, 0)
@@ -138,7 +138,7 @@ def test_a_repeated_pre_commit_has_the_batch_of_the_first(place: Place) -> None:
     assert t.pre_commit(2, 1) == 1
 
 
-def test_the_next_epoch_commits_what_the_record_has_and_aborts_the_rest(place: Place) -> None:
+def test_the_next_epoch_commits_what_the_record_has_and_aborts_the_rest(place: Endpoint) -> None:
     t = task(place)
     write(t, 0)
     t.pre_commit(1, 0)
@@ -154,7 +154,7 @@ def test_the_next_epoch_commits_what_the_record_has_and_aborts_the_rest(place: P
     assert place.waiting[again.owner] == {}
 
 
-def test_what_the_sink_raises_is_said_and_tried_again(place: Place) -> None:
+def test_what_the_sink_raises_is_said_and_tried_again(place: Endpoint) -> None:
     t = task(place)
     write(t, 0)
     place.away = True
@@ -165,12 +165,12 @@ def test_what_the_sink_raises_is_said_and_tried_again(place: Place) -> None:
     assert len(t.up_to(1)) == len(place.pending) == 1
 
 
-def test_a_record_with_something_else_in_it_is_refused(place: Place) -> None:
+def test_a_record_with_something_else_in_it_is_refused(place: Endpoint) -> None:
     with pytest.raises(FormatError, match="OWNER@BATCH"):
         task(place, 0, ["rm -rf"])
 
 
-def test_the_owner_is_readable_short_and_of_one_job(place: Place) -> None:
+def test_the_owner_is_readable_short_and_of_one_job(place: Endpoint) -> None:
     name = owner_of(JOB, "per minute/1")
     assert name.startswith("shop.orders.per_minute_1.")
     assert len(owner_of(JobRef("n" * 63, "j" * 200, "u"), "x" * 300)) <= 113
@@ -184,7 +184,7 @@ class Redistributed:
     Each task had come to batch 1.
     """
 
-    def __init__(self, place: Place, home: Path) -> None:
+    def __init__(self, place: Endpoint, home: Path) -> None:
         self.place, self.home = place, home
         self.files: Any = LocalFiles()
         tasks = []
@@ -224,7 +224,9 @@ class Redistributed:
         return new
 
 
-def test_row9_with_another_parallelism_nothing_that_was_written_is_lost(place: Place, tmp_path: Path) -> None:
+def test_row9_with_another_parallelism_nothing_that_was_written_is_lost(
+    place: Endpoint, tmp_path: Path
+) -> None:
     """After a crash: the old tasks' positions are where the new ones begin, also behind
     the last checkpoint.
     """
@@ -236,7 +238,7 @@ def test_row9_with_another_parallelism_nothing_that_was_written_is_lost(place: P
 
 
 def test_r10_a_crash_before_the_first_checkpoint_of_another_parallelism_loses_nothing(
-    place: Place, tmp_path: Path
+    place: Endpoint, tmp_path: Path
 ) -> None:
     """The new tasks have the owners of the old ones; what they have written since is not the old ones' to
     drop.
@@ -255,11 +257,11 @@ def test_r10_a_crash_before_the_first_checkpoint_of_another_parallelism_loses_no
     assert sorted(place.visible) == ["row 2", "row 2", "row 3", "row 3"]
 
 
-def test_r10_what_another_job_wrote_elsewhere_is_not_committed_here(place: Place) -> None:
+def test_r10_what_another_job_wrote_elsewhere_is_not_committed_here(place: Endpoint) -> None:
     theirs = task(place)
     write(theirs, 0)
     theirs.pre_commit(1, 0)
-    elsewhere = Place()
+    elsewhere = Endpoint()
     fork = Transactions(Sink(elsewhere, strange=True), owner_of(JobRef("shop", "fork", "uid-2"), "main"))
     fork.recover(0, theirs.up_to(1))
     assert not place.visible

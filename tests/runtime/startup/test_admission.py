@@ -14,12 +14,12 @@ from streamjob.protocol.graph import TaskName
 from streamjob.protocol.messages.driver_config import Application, DriverConfig, Restore
 from streamjob.protocol.restore.recovery import UnfinishedBeforeFinished
 from streamjob.runtime.query.bounded_input import InputEnd
-from streamjob.runtime.query.edges import Channel, Ends
+from streamjob.runtime.query.edges import Channel, Endpoints
 from streamjob.runtime.query.run import Run
 from streamjob.runtime.query.runs import Runs
 from streamjob.runtime.spark.checkpoint_dir import MAX_WATERMARK_MS, CheckpointDir
 from streamjob.runtime.spark.sink_log import SinkAhead
-from streamjob.runtime.spark.stream_writer import Written
+from streamjob.runtime.spark.stream_writer import WriterOptions
 from streamjob.runtime.spark.versions.table import BY_VERSION
 from streamjob.runtime.startup import admission
 from streamjob.runtime.startup.admission import ADMISSION, AsyncProgress, admit
@@ -91,8 +91,10 @@ def engine_of(files: LocalFiles) -> Any:
 
 def query(home: Path, job: Job | None = None, **options: Any) -> QueryStart:
     """A query without sources, which writes files below `home/out` unless `written` says otherwise."""
-    written = options.pop("written", Written(format="json", options={"path": f"{home}/out"}, name="orders"))
-    shown = Ends(sink=Channel("files", frozenset({f"file:{home}/out"})))
+    written = options.pop(
+        "written", WriterOptions(format="json", options={"path": f"{home}/out"}, name="orders")
+    )
+    shown = Endpoints(sink=Channel("files", frozenset({f"file:{home}/out"})))
     chosen: dict[str, str] = {}
     writer: Any = SimpleNamespace(_spark=SPARK, option=chosen.__setitem__, chosen=chosen)
     return QueryStart(
@@ -108,9 +110,9 @@ def query(home: Path, job: Job | None = None, **options: Any) -> QueryStart:
     )
 
 
-def with_location(home: Path, at: str = "own") -> Written:
+def with_location(home: Path, at: str = "own") -> WriterOptions:
     options = {"path": f"{home}/out", "checkpointlocation": f"{home}/{at}"}
-    return Written(format="json", options=options, name="orders")
+    return WriterOptions(format="json", options=options, name="orders")
 
 
 def batch(directory: str, number: int, watermark: int = 5, log: str = "offsets") -> None:
@@ -153,7 +155,9 @@ def test_asynchronous_progress_is_refused_before_anything_is_made(tmp_path: Path
     files = Files()
     options = {"path": f"{tmp_path}/out", "asyncprogresstrackingenabled": "TRUE"}
     with pytest.raises(AsyncProgress):
-        admit(query(tmp_path, files=files, written=Written(format="json", options=options, name="orders")))
+        admit(
+            query(tmp_path, files=files, written=WriterOptions(format="json", options=options, name="orders"))
+        )
     assert not files.written
 
 
@@ -235,7 +239,7 @@ def test_a_moved_sink_is_told_and_not_refused(tmp_path: Path) -> None:
     for log in ("offsets", "commits"):
         batch(f"file:{tmp_path}/own", 0, log=log)
     start = query(tmp_path, written=with_location(tmp_path))
-    start.shown = Ends(sink=Channel("files", frozenset({f"file:{tmp_path}/elsewhere"})))
+    start.shown = Endpoints(sink=Channel("files", frozenset({f"file:{tmp_path}/elsewhere"})))
     admission.bring_directory_to_its_batch(start)
     admission.warn_of_moved_sink(start)
     (problem,) = start.warnings

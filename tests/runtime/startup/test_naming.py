@@ -14,10 +14,10 @@ from streamjob.protocol.formats.records import JobRef
 from streamjob.protocol.graph import TaskName
 from streamjob.protocol.messages.driver_config import Application, DriverConfig
 from streamjob.runtime.query.definition import Definition
-from streamjob.runtime.query.edges import Channel, Ends
-from streamjob.runtime.query.endpoints import NotedEnds, Place
+from streamjob.runtime.query.edges import Channel, Endpoints
+from streamjob.runtime.query.endpoints import Endpoint, RecordedEndpoints
 from streamjob.runtime.spark.engine import Engine
-from streamjob.runtime.spark.stream_writer import Written
+from streamjob.runtime.spark.stream_writer import WriterOptions
 from streamjob.runtime.startup.checks.declarations import ShardMissing, refuse_missing
 from streamjob.runtime.startup.naming import (
     DuplicateStage,
@@ -33,7 +33,7 @@ from streamjob.shards import BadShards
 CONFIG = DriverConfig(JobRef("n", "j", "u"), 1, Application(file="app.py"), "file:/checkpoints")
 HERE, ELSEWHERE = (Engine(None, None, None) for _ in range(2))  # type: ignore[arg-type]
 ORDERS, CLICKS = (
-    Definition("plan", Ends((Channel("files", frozenset({name})),)), "noop", None, None, (None, None))
+    Definition("plan", Endpoints((Channel("files", frozenset({name})),)), "noop", None, None, (None, None))
     for name in ("orders", "clicks")
 )
 
@@ -76,7 +76,7 @@ def named(
     known = {r.name.task: r for r in runs}
     given = unnamed if name is None and at is None else None
     return task_name(
-        Written(name=name),
+        WriterOptions(name=name),
         at,
         given,
         known,
@@ -163,7 +163,7 @@ def test_the_only_query_without_both_has_a_name_of_its_own_beside_one_with_a_loc
     assert named(None, run("main", unnamed=ORDERS), at="file:/chk/bronze").uid == "bronze"
 
 
-NOTED = NotedEnds("f", 1, (Place("files", "file:/in"),), Place("files", "file:/out"))
+NOTED = RecordedEndpoints("f", 1, (Endpoint("files", "file:/in"),), Endpoint("files", "file:/out"))
 
 
 def test_an_unnamed_query_of_an_earlier_driver_reads_and_writes_the_same() -> None:
@@ -172,8 +172,8 @@ def test_an_unnamed_query_of_an_earlier_driver_reads_and_writes_the_same() -> No
     refuse_other_query("main", None, NOTED)
     refuse_other_query("main", replace(NOTED, spark="4.3"), NOTED)
     for other in (
-        replace(NOTED, sources=(Place("files", "file:/elsewhere"),)),
-        replace(NOTED, sink=Place("files", "file:/elsewhere")),
+        replace(NOTED, sources=(Endpoint("files", "file:/elsewhere"),)),
+        replace(NOTED, sink=Endpoint("files", "file:/elsewhere")),
         replace(NOTED, sink=None, writer="each_batch"),
     ):
         with pytest.raises(

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from streamjob import job
-from streamjob.runtime.driver.effects import Work
+from streamjob.runtime.driver.effects import EffectRunner
 from streamjob.sinks import Transaction, TransactionalSink
 
 
@@ -27,9 +27,9 @@ def install(stage: str = "totals") -> None:
     when, _, rest = os.environ.get("KILL", "").partition(" ")
     effect, _, times = rest.partition(" ")
     left = int(times or 1) if when in ("before", "after") else 0
-    original = Work.carry_out
+    original = EffectRunner.carry_out
 
-    def carry_out(work: Work, asked: Any, run: Any) -> Any:
+    def carry_out(work: EffectRunner, asked: Any, run: Any) -> Any:
         nonlocal left
         Deadly.draining |= type(asked).__name__ == "FireMaxWatermark" and asked.task.startswith(stage)
         hit = type(asked).__name__ == effect
@@ -42,7 +42,7 @@ def install(stage: str = "totals") -> None:
             now()
         return event
 
-    Work.carry_out = carry_out  # type: ignore[method-assign, assignment]
+    EffectRunner.carry_out = carry_out  # type: ignore[method-assign, assignment]
 
 
 class Deadly(TransactionalSink):

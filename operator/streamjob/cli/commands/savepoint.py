@@ -15,18 +15,18 @@ from ..group import Group
 from ..kubectl import JOBS, Obj
 from ..printing import screen, times
 from ..printing.asking import confirm
-from ..table import Entry
+from ..table import CommandSpec
 from ..views.job import Job, job, once_more
 from ..views.savepoint import document, folder, location, look, table
 from .endings import waiting
 
 ENTRIES = {
-    "take": Entry("savepoint", "Take a savepoint of a running job, which continues"),
-    "list": Entry("savepoint", "List the savepoints of a job, newest first"),
-    "describe": Entry("savepoint", "Show what a savepoint holds: stages, operators, positions, sizes"),
-    "verify": Entry("savepoint", "Compare every file of a savepoint with its hash"),
-    "export": Entry("savepoint", "Write a self-contained copy of a savepoint"),
-    "delete": Entry("savepoint", "Delete a savepoint and the files that no other one shares"),
+    "take": CommandSpec("savepoint", "Take a savepoint of a running job, which continues"),
+    "list": CommandSpec("savepoint", "List the savepoints of a job, newest first"),
+    "describe": CommandSpec("savepoint", "Show what a savepoint holds: stages, operators, positions, sizes"),
+    "verify": CommandSpec("savepoint", "Compare every file of a savepoint with its hash"),
+    "export": CommandSpec("savepoint", "Write a self-contained copy of a savepoint"),
+    "delete": CommandSpec("savepoint", "Delete a savepoint and the files that no other one shares"),
 }
 
 

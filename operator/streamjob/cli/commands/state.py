@@ -8,7 +8,7 @@ from .. import options
 from ..access.job import read_index, read_job
 from ..errors import CommandError
 from ..group import Group
-from ..table import Entry
+from ..table import CommandSpec
 from ..views.checkpoints import Index
 from ..views.job import Job
 from ..views.savepoint import location
@@ -16,8 +16,8 @@ from ..views.tool_pod import MEMORY_OF_SPARK
 
 CHECKPOINT = "checkpoint"
 ENTRIES = {
-    "show": Entry("state", "Show rows of a query's state, by key"),
-    "stores": Entry("state", "List the stateful operators of a query, and their stores"),
+    "show": CommandSpec("state", "Show rows of a query's state, by key"),
+    "stores": CommandSpec("state", "List the stateful operators of a query, and their stores"),
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..diagnosis.facts import Finding
 from ..views import checkpoints, events, pods
-from ..views.timeline import Entry
+from ..views.timeline import TimelineEntry
 from .requests import Request
 
 Obj = dict[str, Any]
@@ -45,7 +45,7 @@ def event_list(found: Iterable[events.Event]) -> list[Obj]:
     ]
 
 
-def timeline(found: Iterable[Entry]) -> list[Obj]:
+def timeline(found: Iterable[TimelineEntry]) -> list[Obj]:
     """What is known of the job's life, in order."""
     return [
         {

@@ -298,7 +298,7 @@ class Kube:
         content: str = "application/json",
         accept: str = "application/json",
     ) -> Obj:
-        self._spare_it(path)
+        self._respect_retry_after(path)
         try:
             answer = await self._send(method, path, body, content, accept)
         except KubeError as e:
@@ -309,7 +309,7 @@ class Kube:
         metrics.API_REQUESTS.labels(*paths.verb_and_resource(method, path), 200).inc()
         return answer
 
-    def _spare_it(self, path: str) -> None:
+    def _respect_retry_after(self, path: str) -> None:
         """Refuse the call during a pause that an overloaded API server has asked for.
 
         This holds whatever enqueued the job. Only calls about the Lease pass, because leadership cannot wait.

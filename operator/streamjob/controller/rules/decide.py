@@ -110,12 +110,14 @@ def cancel(c: Context) -> Decision | None:
     if do := release(c.pods):
         return Decision(s, do)
     if c.observed.job.deleting:
-        return terminal_states.let_go(replace(c, status=s))
+        return terminal_states.remove_finalizer(replace(c, status=s))
     s = s.model_copy(update={"driver": None})
     if c.ended and c.settled:
         return terminal_states.at_its_end(c, s)
     if c.pods:
-        return terminal_states.until_gone(replace(c, status=s), "The job is cancelled", Phase.CANCELLING)
+        return terminal_states.wait_for_pod_deletion(
+            replace(c, status=s), "The job is cancelled", Phase.CANCELLING
+        )
     if (decision := escalation.outcome(c, s)) is not None:
         return decision
     text = f"Cancelled; Running {next_start(c.observed.job, s)}"
@@ -177,7 +179,7 @@ def begin_an_epoch(c: Context) -> Decision:
     """Begin an epoch: a driver is wanted and there is none."""
     if names.FINALIZER not in c.observed.job.metadata.finalizers:
         return c.decide(c.phase, "Pending", "The job is about to begin", do=(actions.SetFinalizer(True),))
-    if (decision := handover.instead(c)) is not None:
+    if (decision := handover.wait_for_prepared_driver(c)) is not None:
         return decision
     # A driver that was recorded but never seen may not have been created, or another controller may be about
     # to create it. Reusing the epoch gives both creations the same name, so that only one pod results. If the
@@ -210,7 +212,7 @@ def begin_an_epoch(c: Context) -> Decision:
 
 RULES: tuple[Callable[[Context], Decision | None], ...] = (
     terminal_states.leave_a_deleted_job_alone,
-    handover.remove_who_has_left,
+    handover.delete_handed_over_pod,
     past_drivers.fence_off_late_drivers,
     handover.drop_what_is_not_wanted,
     past_drivers.remove_the_executors_of_a_failed_driver,
@@ -220,7 +222,7 @@ RULES: tuple[Callable[[Context], Decision | None], ...] = (
     cancel,
     indexing.need_a_readable_index,
     escalation.escalate,
-    escalation.break_off,
+    escalation.cancel_escalated,
     suspension.abandon_an_unstarted_driver,
     terminal_states.end_the_idle_driver_of_a_deleted_job,
     upgrade.roll_back_unstarted,
@@ -235,7 +237,7 @@ RULES: tuple[Callable[[Context], Decision | None], ...] = (
     handover.succeed,
     restarts.wait_after_a_failure,
     past_drivers.remove_the_exited_driver,
-    terminal_states.rest,
+    terminal_states.report_reached,
     terminal_states.leave_a_namespace_that_is_being_deleted,
     past_drivers.wait_until_it_is_gone,
     begin_an_epoch,

@@ -52,7 +52,7 @@ class CheckpointAborted(StreamJobError):
 
 
 class Checkpoints:
-    """Carries out the effects of checkpoints for `effects.Work`. Each method returns the resulting event.
+    """Carries out the effects of checkpoints for `EffectRunner`. Each method returns the resulting event.
 
     The effects of several checkpoints may be carried out at the same time.
     """

@@ -90,7 +90,7 @@ class EffectQueue(Generic[R]):
     task: str = ""
     waiting: deque[QueuedEffect[R]] = field(default_factory=deque)
     busy: bool = False
-    owes: bool = False
+    owes_commit: bool = False
 
 
 class Shell(Protocol[R]):
@@ -244,7 +244,7 @@ class Dispatcher(Generic[R]):
             self.board.warn(problem_of(error, effect.task))
             self.take(ev.Closed(effect.task))
         elif step.run is None or self._is_owed(effect):
-            queue.owes = self._is_owed(effect)
+            queue.owes_commit = self._is_owed(effect)
             self.fail_job(error)
         else:
             self.fail(step.run, error)
@@ -268,8 +268,11 @@ class Dispatcher(Generic[R]):
         if not isinstance(step.effect, OF_RUN):
             return False
         task = step.effect.task
-        run, owes = self.runs.get(task), isinstance(step.effect, Close) and self._queues[task].owes
-        return owes or run is None or step.run is None or not run.continues(step.run)
+        run, owes_commit = (
+            self.runs.get(task),
+            isinstance(step.effect, Close) and self._queues[task].owes_commit,
+        )
+        return owes_commit or run is None or step.run is None or not run.continues(step.run)
 
     # --- failures -------------------------------------------------------------------------------------------
 

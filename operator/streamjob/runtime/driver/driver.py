@@ -33,7 +33,7 @@ from .script.before_first_query import Patience, why_needed
 from .script.dead_queries import DeadQueries
 from .script.sessions import keeps_windows, not_flushed
 from .script.waits import Waits
-from .script_side import ScriptSide
+from .script_api import ScriptApi
 from .start.gate_keeper import GateKeeper
 from .start.starter import Starter
 from .start.unstarted import Unstarted
@@ -69,7 +69,7 @@ class Driver:
             self.warn,
             board.withdraw,
         )
-        self.script = ScriptSide(self, self._loop, self.requests, self._starter, self._unstarted, self._waits)
+        self.script = ScriptApi(self, self._loop, self.requests, self._starter, self._unstarted, self._waits)
         self._loop.on_over = self._waits.over
         self._loop.on_sample = self._sampled
         self._loop.explained = self._executors.explained
@@ -205,7 +205,7 @@ class Driver:
             self.jvm_died_at = time.monotonic()
             self._loop.fail_job(died)
 
-    def begins(self) -> None:
+    def on_admitted(self) -> None:
         """A query has been admitted. From now on this epoch may change the checkpoint directories."""
         with self._loop.lock:
             self._has_admitted = True
@@ -238,17 +238,17 @@ class Driver:
 
     # --- when the script has started all its queries --------------------------------------------------------
 
-    def settle(self) -> None:
+    def all_queries_started(self) -> None:
         """The script has started all its queries: carry out the requests that came early.
 
         Stages of the restored checkpoint that have something left still count: a wait shows only that the
         script has got to there.
         """
-        self._settle(self._unstarted.left())  # reads the storage: not under the lock
+        self._all_queries_started(self._unstarted.left())  # reads the storage: not under the lock
 
-    def _settle(self, left: tuple[str, ...]) -> None:
+    def _all_queries_started(self, left: tuple[str, ...]) -> None:
         with self._loop.lock:
-            self.requests.settle(left)
+            self.requests.all_queries_started(left)
             self._note_request()
 
     def look_at_requests(self) -> None:
@@ -267,7 +267,7 @@ class Driver:
         )
         if over:
             self._unstarted.warn()
-            self.settle()
+            self.all_queries_started()
         self._unstarted.look_again()
         with self._loop.lock:
             ends_by_itself = any(run.exhausts for run in self.runs.active())
@@ -321,7 +321,7 @@ class Driver:
         if left and self.requests.drains:
             self._loop.fail_job(not_drained(left))
             return
-        self._settle(left)
+        self._all_queries_started(left)
         if not self.requests.stops:
             self.warn(*(not_flushed(run) for run in self.runs.all() if keeps_windows(run)))
         self._loop.take(ev.ScriptEnded(left))

@@ -42,7 +42,7 @@ class HookFailed(StreamJobError):
     retryable = True
 
 
-class Work:
+class EffectRunner:
     """Carries out effects. May wait, so it never holds the driver's lock.
 
     The effects of one task run in one thread, in order. Those of the job run in other threads, several at a

@@ -25,7 +25,7 @@ from ..query.run import JVM_ENDS, Run
 from ..startup.restore_point import is_fresh
 from . import threads
 from .dispatcher import Dispatcher, EffectQueue
-from .effects import Work
+from .effects import EffectRunner
 from .status import stage_statuses
 from .status_board import StatusBoard
 
@@ -51,7 +51,7 @@ class Loop:
         self.changed = threading.Condition(self.lock)
         self.dispatcher = dispatcher = Dispatcher[Run](config, board, self)
         self.coordinator, self.runs, self.notes = dispatcher.coordinator, dispatcher.runs, dispatcher.notes
-        self.work = Work(
+        self.work = EffectRunner(
             config,
             self.coordinator,
             self.runs,
@@ -88,7 +88,7 @@ class Loop:
             self.dispatcher.fail(run, cause)
 
     def _cause(self, run: Run | None, error: Exception) -> Exception:
-        """What made the run, or the job, fail. It asks the JVM, and may wait for its end: not under the lock."""
+        """What made the run, or the job, fail. It may wait for the JVM's end: not under the lock."""
         if run is None:
             return jvm_process.death(JVM_ENDS) or error
         return self.explained(run.cause_of(error))

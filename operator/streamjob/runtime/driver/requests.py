@@ -21,10 +21,10 @@ log = logging.getLogger("streamjob")
 # Seconds. A script that never waits for a query without a timeout does not show that it has started all its
 # queries. It counts as having done so when it has started no new query for this long. A request that came
 # early is carried out then, or this long after it came (after the first query, if that starts later).
-PATIENCE = 30.0
+START_GRACE = 30.0
 # Seconds. The same, when the job is asked to end and all stages of its checkpoint have started. Also the time
 # that a drain waits for the script to start a failed query again.
-HURRY = 5.0
+RESTART_GRACE = 5.0
 WAITS = "the script has not started all its queries"
 
 
@@ -117,7 +117,7 @@ class Requests:
         self._dispatcher.take(ev.SavepointRequested(request.request_id, request.savepoint, request.timeout))
         log.info("savepoint requested: %s", request.request_id)
 
-    def settle(self, left: tuple[str, ...] = ()) -> None:
+    def all_queries_started(self, left: tuple[str, ...] = ()) -> None:
         """The script waits for its queries, or has ended: take up what came early.
 
         :param left: as `AllStarted.left`.
@@ -167,5 +167,5 @@ class Requests:
         if self.early and self._since is None and has_started:
             self._since = now
         waited = 0.0 if self._since is None else now - self._since
-        patience = HURRY if self.early and not awaits_tasks else PATIENCE
-        return since_last_start > patience or waited > PATIENCE
+        patience = RESTART_GRACE if self.early and not awaits_tasks else START_GRACE
+        return since_last_start > patience or waited > START_GRACE

@@ -44,7 +44,7 @@ class CheckpointNotMounted(StreamJobError):
 
 
 @dataclass(frozen=True)
-class Place:
+class DriverPaths:
     """The driver's paths and ports. Tests and benchmarks run several drivers side by side and set others."""
 
     secrets: Path
@@ -53,7 +53,7 @@ class Place:
     termination_log: Path
 
     @classmethod
-    def of(cls, environment: Mapping[str, str]) -> Place:
+    def of(cls, environment: Mapping[str, str]) -> DriverPaths:
         return cls(
             secrets=Path(environment.get(SECRETS, "/var/run/streamjob")),
             port=int(environment.get(PORT, str(CONTROL_PORT))),
@@ -143,7 +143,7 @@ def _not_mounted(latest: CheckpointRecord, why: str) -> CheckpointNotMounted:
 
 
 def forget(environment: MutableMapping[str, str]) -> None:
-    """Remove the variables that `load` and `Place.of` read, so that the JVM does not inherit them.
+    """Remove the variables that `load` and `DriverPaths.of` read, so that the JVM does not inherit them.
 
     On a volume, the JVM starts dozens of processes per batch (Hadoop's `chmod`, `readlink`), each with a copy
     of the environment.

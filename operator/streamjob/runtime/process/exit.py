@@ -18,7 +18,7 @@ from ...protocol.messages.commands import Mode
 from ...protocol.messages.driver_status import DriverPhase, DriverStatus, Problem
 from ..driver import threads
 from ..driver.driver import Driver
-from ..driver.script.overtime import LAST, Overtime, limit_of
+from ..driver.script.overtime import LEAST_GRACE, Overtime, limit_of
 from ..driver.script.sessions import end_spark
 from ..driver.status_board import StatusBoard
 from . import script
@@ -27,7 +27,7 @@ from .signals import Signals
 
 log = logging.getLogger("streamjob")
 
-LOOK = 0.2  # seconds between two checks whether the script has ended
+POLL_SECONDS = 0.2  # seconds between two checks whether the script has ended
 LAST_WORDS = 1.0  # seconds to wait until the last status, and what the script has printed, are written
 
 
@@ -120,7 +120,7 @@ class Exit:
         before ours comes after that (`multiprocessing` waits for child processes there).
         """
         while True:
-            time.sleep(LOOK)
+            time.sleep(POLL_SECONDS)
             try:
                 self._watch(time.monotonic())
             except Exception as e:  # without this thread nothing has a limit any more
@@ -166,7 +166,7 @@ class Exit:
         stopped = driver.requests.stops and driver.terminated.is_set()
         if driver.jvm_died_at is not None:
             died_at = driver.jvm_died_at
-            return Overtime(died_at, min(limit or math.inf, died_at + 3 * LAST)), 0 if stopped else 1
+            return Overtime(died_at, min(limit or math.inf, died_at + 3 * LEAST_GRACE)), 0 if stopped else 1
         if not self._script_is_left or (driver.requests.stops and not stopped):
             self._alone_since = None
             return None
@@ -191,7 +191,7 @@ class Exit:
         def last_words() -> None:
             if not said:
                 self._record(code, problem)
-                time.sleep(LOOK)  # whoever follows the status sees the last one
+                time.sleep(POLL_SECONDS)  # whoever follows the status sees the last one
 
         def says() -> None:
             log.warning("the script does not end in its time: its process ends")

@@ -27,7 +27,7 @@ from .script import Outcome
 
 log = logging.getLogger("streamjob")
 
-LOOK = 0.2  # seconds between two checks whether a thread of the script has ended
+POLL_SECONDS = 0.2  # seconds between two checks whether a thread of the script has ended
 NO_QUERY = "the script came to its end without starting a streaming query"
 START_ONE = "Start one with writeStream…start() and wait for it with awaitTermination()"
 
@@ -126,4 +126,4 @@ def _join_threads(driver: Driver) -> None:
     while left := [thread for thread in script_threads() if not thread.daemon]:
         if driver.requests.stops and driver.terminated.is_set():
             return
-        left[0].join(LOOK)
+        left[0].join(POLL_SECONDS)

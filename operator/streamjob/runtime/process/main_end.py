@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
-OURS = "streamjob"  # prefix of the thread names of the runtime's own pools
+OUR_PREFIX = "streamjob"  # prefix of the thread names of the runtime's own pools
 
 
 class MainEnd:
@@ -46,7 +46,7 @@ class MainEnd:
         @functools.wraps(original)
         def __init__(pool: Executor, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             original(pool, *args, **kwargs)
-            if not str(kwargs.get("thread_name_prefix", "")).startswith(OURS):
+            if not str(kwargs.get("thread_name_prefix", "")).startswith(OUR_PREFIX):
                 self._pools.add(pool)
 
         return __init__

@@ -41,7 +41,7 @@ def run(application: Application | None) -> int:
     settings = config.load(os.environ)
     if application is not None:
         settings = replace(settings, application=application)
-    place = config.Place.of(os.environ)
+    place = config.DriverPaths.of(os.environ)
     folder = config.adopt_spark_properties(settings.spark_conf, settings.executor_template)
     config.forget(os.environ)
     credentials = config.credentials(place.secrets)

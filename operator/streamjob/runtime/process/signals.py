@@ -19,10 +19,10 @@ from ..driver.script.interruption import calls_script, leave, may_be_left
 # Seconds. The terminal sends a Ctrl-C to the whole process group, and a parent (`timeout`, `uv run`, `npm`)
 # may forward it again. Nobody presses it twice as fast as that.
 SAME_KEYSTROKE = 0.2
-AGAIN = 0.05  # seconds after which the main thread gets a signal of ours again
+RESEND_SECONDS = 0.05  # seconds after which the main thread gets a signal of ours again
 # It makes the main thread run our handler, and nobody takes it for a signal to the job. Processes ignore it
 # unless they ask for it, as a script may: while we do not send it, it is the script's.
-OURS = signal.SIGURG
+WAKE_SIGNAL = signal.SIGURG
 
 
 class Signals:
@@ -55,7 +55,7 @@ class Signals:
         self._masks = threading.local()  # the thread's signal mask before a fork
         os.register_at_fork(before=self._block, after_in_parent=self._unblock, after_in_child=self._forked)
         threads.start(self._call_back, "streamjob-signals")
-        self.on(OURS)
+        self.on(WAKE_SIGNAL)
 
     def on(self, number: int, *callbacks: Callable[[], None]) -> None:
         """Call the first callback at the first signal, the second at the second. Later signals are ignored.
@@ -88,9 +88,9 @@ class Signals:
             come = threading.Event()
             self._wanted, self._knocks = (error, come), True
             try:
-                for _ in range(math.ceil(within / AGAIN)):
-                    self._wake(ident, OURS)
-                    if come.wait(AGAIN):
+                for _ in range(math.ceil(within / RESEND_SECONDS)):
+                    self._wake(ident, WAKE_SIGNAL)
+                    if come.wait(RESEND_SECONDS):
                         return True
                 return False
             finally:
@@ -151,7 +151,7 @@ class Signals:
         setattr(owner, name, send)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if number == OURS and (self._knocks or self._wanted is not None):
+        if number == WAKE_SIGNAL and (self._knocks or self._wanted is not None):
             if may_be_left(frame):
                 self._raise_wanted(frame)
             return

@@ -17,8 +17,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from ...protocol.messages.driver_status import Problem
 from ..spark.handles import analyzed_plan
 from ..spark.sources.plan_sources import sources_of
-from ..spark.stream_writer import Written
-from .edges import Ends
+from ..spark.stream_writer import WriterOptions
+from .edges import Endpoints
 
 log = logging.getLogger("streamjob")
 
@@ -37,7 +37,7 @@ class Definition:
     """
 
     plan: str
-    ends: Ends
+    ends: Endpoints
     format: str | None
     mode: str | None
     table: str | None
@@ -45,7 +45,7 @@ class Definition:
     reads: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
 
     @classmethod
-    def of(cls, writer: DataStreamWriter, said: Written, ends: Ends) -> Definition | None:
+    def of(cls, writer: DataStreamWriter, said: WriterOptions, ends: Endpoints) -> Definition | None:
         """None if the query has a checkpointLocation, which says that it continues."""
         if said.location is not None:
             return None

@@ -26,7 +26,7 @@ from ...transactional import TransactionalSink
 from ..spark.handles import Table, analyzed_plan, table_of
 from ..spark.sources.iceberg_history import location_of
 from ..spark.sources.plan_sources import KNOWN, options_of, table_read
-from ..spark.stream_writer import Written
+from ..spark.stream_writer import WriterOptions
 from ..spark.target import Target
 
 MANY = 8  # folders below one folder: a function that writes so many will write others
@@ -63,7 +63,7 @@ class Channel:
 
 
 @dataclass(frozen=True)
-class Ends:
+class Endpoints:
     """Where a query reads and writes.
 
     :param unknown: the number of its sources that no other query can write to.
@@ -75,7 +75,7 @@ class Ends:
     unknown: int = 0
     wrote: tuple[Channel, ...] = ()
 
-    def read(self, other: Ends) -> bool:
+    def read(self, other: Endpoints) -> bool:
         """Whether the query reads something that `other` writes."""
         return any(
             feeds(sink, source) or (sink in other.wrote and _is_below(source, sink))
@@ -83,11 +83,11 @@ class Ends:
             for sink in (other.sink, *other.wrote)
         )
 
-    def reads_sink_of(self, other: Ends) -> bool:
+    def reads_sink_of(self, other: Endpoints) -> bool:
         """Whether the query reads the sink of `other`, which takes all that `other` writes."""
         return any(feeds(other.sink, source) for source in self.sources)
 
-    def with_writes(self, *seen: Channel) -> Ends:
+    def with_writes(self, *seen: Channel) -> Endpoints:
         """The same ends after the foreachBatch function has written there.
 
         A function may write a new folder in each batch (`batch=7`). Many folders of one parent become the
@@ -105,7 +105,7 @@ class Ends:
                 wrote = [c for c in wrote if not _includes(below, c)] + [below]
         return replace(self, wrote=tuple(wrote))
 
-    def has_own_sources(self, others: Collection[Ends], declared: int) -> bool:
+    def has_own_sources(self, others: Collection[Endpoints], declared: int) -> bool:
         """Whether the query reads something that none of the others writes.
 
         A pattern always does: what it will match is not known.
@@ -122,7 +122,10 @@ class Ends:
 
 
 def neighbours(
-    uid: str, ends: Ends, others: Iterable[tuple[str, Ends]], declared: Collection[tuple[str, str]] = ()
+    uid: str,
+    ends: Endpoints,
+    others: Iterable[tuple[str, Endpoints]],
+    declared: Collection[tuple[str, str]] = (),
 ) -> tuple[list[str], list[str]]:
     """The stages that `uid` reads from, and those that read from it.
 
@@ -157,7 +160,9 @@ def feeds(sink: Channel | None, source: Channel) -> bool:
     return bool(sink.names & source.names)
 
 
-def sink_of(written: Written, qualify: Callable[[str], str], table: Table | None = None) -> Channel | None:
+def sink_of(
+    written: WriterOptions, qualify: Callable[[str], str], table: Table | None = None
+) -> Channel | None:
     """Where a query writes. None for an unknown sink, such as a foreachBatch function.
 
     :param table: the one that `written.table` names, None if it could not be resolved.
@@ -200,13 +205,13 @@ def writes_of(target: Target, table: Table | None, qualify: Callable[[str], str]
     )
 
 
-def ends_of(writer: DataStreamWriter, written: Written, qualify: Callable[[str], str]) -> Ends:
+def ends_of(writer: DataStreamWriter, written: WriterOptions, qualify: Callable[[str], str]) -> Endpoints:
     """Where a query reads and writes. Sources that no query can write to (rate, sockets) are only counted."""
     leaves = analyzed_plan(writer).collectLeaves()
     found = [_source(leaf, qualify) for leaf in map(leaves.apply, range(leaves.size())) if _is_stream(leaf)]
     sources = tuple(dict.fromkeys(place for place in found if place is not None))
     table = table_of(writer, written.table, written.options.get("path")) if written.table else None
-    return Ends(sources, sink_of(written, qualify, table), sum(place is None for place in found))
+    return Endpoints(sources, sink_of(written, qualify, table), sum(place is None for place in found))
 
 
 def _is_below(source: Channel, written: Channel | None) -> bool:

@@ -31,7 +31,7 @@ PLAIN_TOPICS = re.compile(r"[A-Za-z0-9._\-, ]+")  # of the option subscribe; a p
 
 
 @dataclass(frozen=True)
-class Place:
+class Endpoint:
     """An endpoint of a query.
 
     :param kind: of a source: `files`, `Kafka`, or Spark's name for it; of a sink: as `Channel.kind`.
@@ -56,35 +56,35 @@ class Place:
 
 
 @dataclass(frozen=True)
-class NotedEnds:
+class RecordedEndpoints:
     """The contents of the file.
 
     :param writer: if the sink is unknown, what writes: the name of a foreachBatch function, or of a format.
-    :param wrote: as `Ends.wrote`, each with one name.
+    :param wrote: as `Endpoints.wrote`, each with one name.
     :param spark: the version of Spark that the query runs on.
     :param former: names of sources that the query has read and whose position its offset log may have lost.
     """
 
     format: str
     version: int
-    sources: tuple[Place, ...]
-    sink: Place | None = None
+    sources: tuple[Endpoint, ...]
+    sink: Endpoint | None = None
     writer: str | None = None
-    wrote: tuple[Place, ...] = ()
+    wrote: tuple[Endpoint, ...] = ()
     spark: str | None = None
     former: tuple[str, ...] = field(default=(), metadata=codec.NEW)
 
     @property
-    def places(self) -> dict[str, Place]:
+    def places(self) -> dict[str, Endpoint]:
         """The sources by their keys in the offset log."""
         return {place.name or str(number): place for number, place in enumerate(self.sources)}
 
-    def with_writes(self, wrote: Sequence[Channel]) -> NotedEnds:
+    def with_writes(self, wrote: Sequence[Channel]) -> RecordedEndpoints:
         return replace(self, wrote=tuple(_written(c) for c in wrote))
 
     @property
     def channels(self) -> tuple[Channel, ...]:
-        """As `Ends.wrote`."""
+        """As `Endpoints.wrote`."""
         return tuple(
             Channel(p.kind, frozenset({p.at}), brokers=frozenset(p.brokers), nested=p.nested)
             for p in self.wrote
@@ -97,7 +97,7 @@ class NotedEnds:
         """
         return tuple(c for c in (_read_from(place, canonical) for place in self.sources) if c is not None)
 
-    def same_as(self, other: NotedEnds) -> bool:
+    def same_as(self, other: RecordedEndpoints) -> bool:
         """Whether both may be the same query: same sink or, if neither has one, same sources and writer."""
         if self.sink is not None or other.sink is not None:
             return self.sink == other.sink
@@ -110,30 +110,30 @@ def ends(
     writer: str | None,
     qualify: Callable[[str], str],
     spark: str | None = None,
-) -> NotedEnds:
-    return NotedEnds(
+) -> RecordedEndpoints:
+    return RecordedEndpoints(
         FORMAT,
         VERSION,
         tuple(_place(s, qualify) for s in sources),
-        Place(sink.kind, ",".join(sorted(sink.names)), tuple(sorted(sink.brokers))) if sink else None,
+        Endpoint(sink.kind, ",".join(sorted(sink.names)), tuple(sorted(sink.brokers))) if sink else None,
         writer if sink is None else None,
         spark=spark,
     )
 
 
-def noted(directory: CheckpointDir) -> NotedEnds | None:
+def noted(directory: CheckpointDir) -> RecordedEndpoints | None:
     """What is noted in a directory. None if there is no note, or it cannot be read (a newer version).
 
     The checks work without it, with less information.
     """
     try:
         data = directory.files.read_bytes(f"{directory.uri}/{NAME}", LIMIT)
-        return codec.from_plain(NotedEnds, check_version(data, FORMAT, VERSION, NAME, LIMIT))
+        return codec.from_plain(RecordedEndpoints, check_version(data, FORMAT, VERSION, NAME, LIMIT))
     except (NotFound, FormatError):
         return None
 
 
-def note(directory: CheckpointDir, now: NotedEnds) -> None:
+def note(directory: CheckpointDir, now: RecordedEndpoints) -> None:
     """Note the endpoints. May be repeated. A crash may leave nothing noted, but never a partial file."""
     before = noted(directory)
     if before is not None and codec.dumps(before) == codec.dumps(now):
@@ -142,12 +142,12 @@ def note(directory: CheckpointDir, now: NotedEnds) -> None:
     directory.files.write_new(f"{directory.uri}/{NAME}", codec.dumps(now).encode())
 
 
-def _written(channel: Channel) -> Place:
+def _written(channel: Channel) -> Endpoint:
     (name,) = channel.names
-    return Place(channel.kind, name, tuple(sorted(channel.brokers)), channel.nested)
+    return Endpoint(channel.kind, name, tuple(sorted(channel.brokers)), channel.nested)
 
 
-def _read_from(place: Place, canonical: Callable[[str], str]) -> Channel | None:
+def _read_from(place: Endpoint, canonical: Callable[[str], str]) -> Channel | None:
     brokers = frozenset(place.brokers)
     if place.kind == "files":
         return Channel("files", frozenset({canonical(place.at)}), pattern=bool(GLOB.search(place.at)))
@@ -160,11 +160,11 @@ def _read_from(place: Place, canonical: Callable[[str], str]) -> Channel | None:
     return Channel("kafka", frozenset({place.at}), pattern=True, brokers=brokers)
 
 
-def _place(source: Source, qualify: Callable[[str], str]) -> Place:
+def _place(source: Source, qualify: Callable[[str], str]) -> Endpoint:
     name = source.given or ""
     if source.path is not None:
-        return Place("files", qualify(source.path).rstrip("/"), name=name)
+        return Endpoint("files", qualify(source.path).rstrip("/"), name=name)
     if source.kind == "Kafka":
         topics = (source.options.get(key) for key in ("subscribe", "subscribepattern", "assign"))
-        return Place("Kafka", next((t for t in topics if t is not None), ""), source.brokers, name=name)
-    return Place(source.name, name=name, begins=source.begins)
+        return Endpoint("Kafka", next((t for t in topics if t is not None), ""), source.brokers, name=name)
+    return Endpoint(source.name, name=name, begins=source.begins)

@@ -42,8 +42,8 @@ from .bounded_input import InputEnd
 from .catch_up import CaughtUp, read_all
 from .definition import Definition
 from .driver_state import StateManager
-from .edges import Ends
-from .endpoints import NotedEnds, note
+from .edges import Endpoints
+from .endpoints import RecordedEndpoints, note
 from .figures import Figures, Lags, figures_of
 from .transactions import Transactions
 
@@ -81,7 +81,7 @@ class Run:
         as the task reads.
     :param transactions: those of its sink, None if the sink is durable at each batch.
     :param state_manager: manages the state of its foreachBatch function, None if there is none.
-    :param noted_ends: what it reads and writes, to be noted in its directory with the first checkpoint.
+    :param recorded_endpoints: what it reads and writes, noted in its directory with the first checkpoint.
     :param manager: the JVM's StreamingQueryManager of its session.
     :param find_table: see `tables.find.table_written`.
     :param sources: of its plan, None if they are unknown.
@@ -93,7 +93,7 @@ class Run:
     start_again: StartAgain
     input_end: InputEnd
     _: KW_ONLY
-    ends: Ends = field(default_factory=Ends)
+    ends: Endpoints = field(default_factory=Endpoints)
     definition: Definition | None = None
     unnamed: Definition | None = None
     each_batch: BatchFunction | None = None
@@ -109,7 +109,7 @@ class Run:
     state: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     transactions: Transactions | None = None
     state_manager: StateManager | None = None
-    noted_ends: NotedEnds | None = None
+    recorded_endpoints: RecordedEndpoints | None = None
     manager: Any = None
     find_table: FindTable = lambda: None
     sources: Sequence[Source] | None = None
@@ -146,17 +146,20 @@ class Run:
         """Whether no other run may follow yet."""
         return not self.over.is_set()
 
-    def wrote(self, ends: Ends) -> None:
+    def wrote(self, ends: Endpoints) -> None:
         """Its foreachBatch function writes to further places. The next checkpoint notes them."""
         self.ends = ends
         with self._noting:
-            if self.noted_ends is not None:
-                self.noted_ends, self._are_noted = self.noted_ends.with_writes(ends.wrote), False
+            if self.recorded_endpoints is not None:
+                self.recorded_endpoints, self._are_noted = (
+                    self.recorded_endpoints.with_writes(ends.wrote),
+                    False,
+                )
 
     @property
     def brokers(self) -> list[str]:
         """What it reads from and writes to in Kafka: topics and servers."""
-        noted = self.noted_ends
+        noted = self.recorded_endpoints
         places = (*noted.sources, *([noted.sink] if noted.sink else [])) if noted is not None else ()
         return [str(place) for place in places if place.brokers]
 
@@ -352,8 +355,8 @@ class Run:
         if splits.OPERATOR in state:
             state[splits.OPERATOR] = left_at(self.directory, state[splits.OPERATOR], batch)
         with self._noting:
-            if self.noted_ends is not None and batch is not None and not self._are_noted:
-                note(self.directory, self.noted_ends)
+            if self.recorded_endpoints is not None and batch is not None and not self._are_noted:
+                note(self.directory, self.recorded_endpoints)
                 self._are_noted = True
         return TaskRecord(
             self.name.index,

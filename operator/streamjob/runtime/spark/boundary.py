@@ -28,7 +28,7 @@ from .internals import Execution, Internals
 POLL = 0.004  # seconds between two looks at a thread that cannot be terminated where it is
 LOCK_WAIT = 0.1  # seconds; a source that lists its input may hold the lock longer
 JOIN_WAIT = 0.25  # seconds: the longest wait between two looks at a terminated thread
-LOOK = 1  # seconds between two calls of `unless`
+CHECK_SECONDS = 1  # seconds between two calls of `unless`
 MOST_LOOKS = 100  # at a thread in Place.LOOP, before the lock is released
 
 Starter = Callable[[], StreamingQuery]
@@ -80,7 +80,7 @@ class Boundary:
         return f"after batch {self.batch} in {self.seconds:.3f} s, {self.how.value}"
 
 
-class Place(Enum):
+class ThreadState(Enum):
     """Where a query's thread is. This determines the effect of setting TERMINATED now."""
 
     ENDED = "ended"
@@ -94,10 +94,15 @@ class Place(Enum):
     OUTSIDE = "outside"  # starting, ending, or between two rounds of the loop
 
 
-SAFE = (Place.WAITING, Place.SLEEPING, Place.DONE, Place.OUTSIDE)  # no batch is planned that is not committed
+SAFE = (
+    ThreadState.WAITING,
+    ThreadState.SLEEPING,
+    ThreadState.DONE,
+    ThreadState.OUTSIDE,
+)  # no batch is planned that is not committed
 
 
-def place_of(frames: Sequence[str], queued: bool = False) -> Place:
+def thread_state_of(frames: Sequence[str], queued: bool = False) -> ThreadState:
     """Determine the place of a query's thread from its stack.
 
     :param frames: the stack, innermost call first, each `Class.method`.
@@ -105,20 +110,20 @@ def place_of(frames: Sequence[str], queued: bool = False) -> Place:
         `constructNextBatch`, at the end of `runBatch`, and after that in `executeOneBatch`.
     """
     if not frames:
-        return Place.ENDED
+        return ThreadState.ENDED
     if any("onstructNextBatch" in f for f in frames):
-        return Place.NEXT
+        return ThreadState.NEXT
     if any("markMicroBatchEnd" in f for f in frames) or _in_sink(frames):
-        return Place.SINK
+        return ThreadState.SINK
     if any(f.endswith(".runBatch") for f in frames):
-        return Place.SINK if queued else Place.PLANNING
+        return ThreadState.SINK if queued else ThreadState.PLANNING
     if any("waitTillTime" in f for f in frames):
-        return Place.WAITING
+        return ThreadState.WAITING
     if any(f.endswith(".executeOneBatch") for f in frames):
         if queued:
-            return Place.DONE
-        return Place.SLEEPING if frames[0].startswith("Thread.sleep") else Place.LOOP
-    return Place.OUTSIDE
+            return ThreadState.DONE
+        return ThreadState.SLEEPING if frames[0].startswith("Thread.sleep") else ThreadState.LOOP
+    return ThreadState.OUTSIDE
 
 
 def _in_sink(frames: Sequence[str]) -> bool:
@@ -196,7 +201,7 @@ def end(
 def run_to_end(start: Starter, unless: Callable[[], bool] | None = None) -> StreamingQuery:
     """Start a query that ends by itself and wait for its end.
 
-    :param unless: called every `LOOK` seconds; once it returns true, the wait ends and the query keeps
+    :param unless: called every `CHECK_SECONDS`; once it returns true, the wait ends and the query keeps
         running.
     :raises QueryFailed: the query could not be started, or ended with an exception.
     """
@@ -205,7 +210,7 @@ def run_to_end(start: Starter, unless: Callable[[], bool] | None = None) -> Stre
         if unless is None:
             query.awaitTermination()
         else:
-            while not query.awaitTermination(LOOK) and not unless():
+            while not query.awaitTermination(CHECK_SECONDS) and not unless():
                 pass
     except (PySparkException, Py4JError) as e:
         raise QueryFailed(
@@ -257,14 +262,14 @@ def _tell(execution: Execution) -> How | None:
     """
     _, place = look(execution)
     looks = 1
-    while place is Place.LOOP and looks < MOST_LOOKS:
+    while place is ThreadState.LOOP and looks < MOST_LOOKS:
         # Either constructNextBatch has just released the lock, with a batch planned, or a batch has ended. In
         # both cases the thread gets no further than PLANNING or the lock.
         _, place = look(execution)
         looks += 1
-    if place is Place.ENDED:
+    if place is ThreadState.ENDED:
         return How.ENDED
-    if place is Place.SINK:
+    if place is ThreadState.SINK:
         return How.IN_BATCH if execution.terminate() else None
     if place not in SAFE or not execution.terminate():
         return None
@@ -272,22 +277,22 @@ def _tell(execution: Execution) -> How | None:
     # this thread holds the lock: watch it until its stack shows where it went.
     while True:
         queued, place = look(execution)
-        if place is Place.SINK:
+        if place is ThreadState.SINK:
             return How.IN_BATCH
-        if queued and place is Place.NEXT:
+        if queued and place is ThreadState.NEXT:
             return None if execution.reactivate() else How.BETWEEN
         # PLANNING is the batch of a restart, which needs no constructNextBatch. Do not reactivate it: it may
         # have seen TERMINATED and interrupt itself, which in an active query would be a failure. At worst its
         # batch is run again.
-        if place not in (Place.LOOP, Place.NEXT):
+        if place not in (ThreadState.LOOP, ThreadState.NEXT):
             return How.BETWEEN
 
 
-def look(execution: Execution) -> tuple[bool, Place]:
+def look(execution: Execution) -> tuple[bool, ThreadState]:
     """Whether the query's thread waits for the lock, which the caller holds, and where it is."""
     # In this order: a thread that is queued for the lock, which this thread holds, stays where it is.
     queued = execution.queued_for_lock()
-    return queued, place_of(execution.frames(), queued)
+    return queued, thread_state_of(execution.frames(), queued)
 
 
 def _await_end(query: StreamingQuery, execution: Execution, deadline: float | None) -> None:
@@ -297,7 +302,7 @@ def _await_end(query: StreamingQuery, execution: Execution, deadline: float | No
     """
     wait = POLL
     while execution.alive():
-        if place_of(execution.frames()) is Place.WAITING:
+        if thread_state_of(execution.frames()) is ThreadState.WAITING:
             query.stop()  # interrupts the sleep and waits for the thread; no batch can begin now
             return
         if _passed(deadline) and _take_back(execution):
@@ -314,7 +319,7 @@ def _take_back(execution: Execution) -> bool:
     if not execution.lock(LOCK_WAIT):
         return False
     try:
-        return place_of(execution.frames()) is Place.SINK and execution.reactivate()
+        return thread_state_of(execution.frames()) is ThreadState.SINK and execution.reactivate()
     finally:
         execution.unlock()
 

@@ -24,7 +24,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from ...protocol.errors import StreamJobError
 from ...storage.hadoop import FileExists, HadoopFiles, NotFound
 from .handles import table_of
-from .stream_writer import Written
+from .stream_writer import WriterOptions
 
 FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "avro", "xml"})
 INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
@@ -85,7 +85,7 @@ def number_of(name: str) -> int:
     return int(name.removesuffix(COMPACT))
 
 
-def folder_of(files: HadoopFiles, writer: DataStreamWriter, written: Written) -> str | None:
+def folder_of(files: HadoopFiles, writer: DataStreamWriter, written: WriterOptions) -> str | None:
     """The URI of the folder that a query's file sink writes to, also as a table; None for any other sink."""
     form, folder = written.format, written.options.get("path")
     if written.table is not None:

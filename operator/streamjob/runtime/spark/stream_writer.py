@@ -23,7 +23,7 @@ _ATTRIBUTE = "_streamjob_written"
 
 
 @dataclass(frozen=True)
-class Written(Target):
+class WriterOptions(Target):
     """What the script set on a query's writer.
 
     :param mode: from outputMode().
@@ -70,12 +70,12 @@ def written(
     original: Callable[..., Any],
     args: tuple[Any, ...] = (),
     kwargs: dict[str, Any] | None = None,
-) -> Written:
+) -> WriterOptions:
     """What the script set on the writer, including the arguments of the starting call.
 
     :param original: pyspark's start() or toTable(), about to be called with `args` and `kwargs`.
     """
-    said: Written = getattr(writer, _ATTRIBUTE, Written())
+    said: WriterOptions = getattr(writer, _ATTRIBUTE, WriterOptions())
     given = inspect.signature(original).bind(writer, *args, **(kwargs or {})).arguments
     return replace(
         with_call(said, given),
@@ -94,7 +94,7 @@ def choose_location(writer: DataStreamWriter, location: str) -> None:
     inspect.unwrap(DataStreamWriter.option)(writer, LOCATION_OPTION, location)
 
 
-def _before(method: str, change: Callable[..., Written]) -> None:
+def _before(method: str, change: Callable[..., WriterOptions]) -> None:
     original = getattr(DataStreamWriter, method)
     signature = inspect.signature(original)
 
@@ -102,7 +102,7 @@ def _before(method: str, change: Callable[..., Written]) -> None:
     def wrapped(writer: DataStreamWriter, *args: Any, **kwargs: Any) -> Any:
         _, *given = signature.bind(writer, *args, **kwargs).arguments.values()
         result = original(writer, *args, **kwargs)  # first: it refuses invalid names and keys
-        setattr(writer, _ATTRIBUTE, change(getattr(writer, _ATTRIBUTE, Written()), *given))
+        setattr(writer, _ATTRIBUTE, change(getattr(writer, _ATTRIBUTE, WriterOptions()), *given))
         return result
 
     setattr(DataStreamWriter, method, wrapped)
@@ -114,7 +114,7 @@ def _remember_trigger() -> None:
     @functools.wraps(original)
     def trigger(writer: DataStreamWriter, **kwargs: Any) -> DataStreamWriter:
         result = original(writer, **kwargs)
-        said = getattr(writer, _ATTRIBUTE, Written())
+        said = getattr(writer, _ATTRIBUTE, WriterOptions())
         exhausts = bool(kwargs.get("availableNow") or kwargs.get("once"))
         setattr(writer, _ATTRIBUTE, replace(said, exhausts=exhausts))
         return result
@@ -129,7 +129,7 @@ def _remember_batch_function() -> None:
     def foreachBatch(writer: DataStreamWriter, func: Callable[[DataFrame, int], None]) -> DataStreamWriter:  # noqa: N802
         each_batch = BatchFunction(func)
         result = original(writer, each_batch)
-        said = getattr(writer, _ATTRIBUTE, Written())
+        said = getattr(writer, _ATTRIBUTE, WriterOptions())
         setattr(writer, _ATTRIBUTE, replace(said, each_batch=each_batch))
         return result
 

@@ -10,7 +10,7 @@ from ...protocol.messages.driver_status import Problem
 from ...protocol.restore.recovery import NonRestoredState, spent
 from ...storage.hadoop import HadoopFiles
 from ..query import endpoints
-from ..query.endpoints import NotedEnds
+from ..query.endpoints import RecordedEndpoints
 from ..query.run import Run
 from ..query.runs import Runs
 from .restore_point import RestorePoints, as_exhausted, stage_of
@@ -102,7 +102,7 @@ def refuse_renamed(
     files: HadoopFiles,
     points: RestorePoints,
     uid: str,
-    ends: NotedEnds | None,
+    ends: RecordedEndpoints | None,
     missing: Collection[str],
 ) -> None:
     """Refuse a new stage that looks like a renamed one: a missing one has its endpoints (`same_as`).

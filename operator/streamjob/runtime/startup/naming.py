@@ -12,10 +12,10 @@ from ...protocol.graph import TaskName
 from ...shards import Shard
 from ...storage.file_systems import canonical
 from ..query.definition import Definition
-from ..query.endpoints import NotedEnds
+from ..query.endpoints import RecordedEndpoints
 from ..query.run import Run
 from ..spark.engine import Engine
-from ..spark.stream_writer import Written
+from ..spark.stream_writer import WriterOptions
 from .sharding.declared_shards import DeclaredStages
 
 SECOND = (
@@ -49,7 +49,7 @@ NameIsActive.__module__ = IllegalArgumentException.__module__
 
 
 def task_name(
-    said: Written,
+    said: WriterOptions,
     location: str | None,
     unnamed: Definition | None,
     runs: Mapping[str, Run],
@@ -116,7 +116,7 @@ def _only_unnamed(unnamed: Definition, runs: Mapping[str, Run], *, elsewhere: bo
     return TaskName(uid, uid)
 
 
-def refuse_other_query(uid: str, now: NotedEnds | None, noted: NotedEnds | None) -> None:
+def refuse_other_query(uid: str, now: RecordedEndpoints | None, noted: RecordedEndpoints | None) -> None:
     """Check that the unnamed query of an earlier driver reads and writes what it did.
 
     :param now: what the query reads and writes, None if that is not fully known.
@@ -141,7 +141,7 @@ def refuse_other_query(uid: str, now: NotedEnds | None, noted: NotedEnds | None)
     )
 
 
-def _what(ends: NotedEnds) -> str:
+def _what(ends: RecordedEndpoints) -> str:
     sources = ", ".join(map(str, ends.sources)) or "nothing"
     return f"reads {sources} and writes through {ends.sink or ends.writer or 'an unknown sink'}"
 

@@ -22,8 +22,8 @@ from ...storage.hadoop import HadoopFiles
 from ..query import endpoints
 from ..query.definition import Definition
 from ..query.driver_state import StateManager
-from ..query.edges import Ends
-from ..query.endpoints import NotedEnds
+from ..query.edges import Endpoints
+from ..query.endpoints import RecordedEndpoints
 from ..query.places.owner import Owner, owner, owner_of
 from ..query.run import Run, StartAgain
 from ..query.runs import Runs
@@ -33,7 +33,7 @@ from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.engine import Engine
 from ..spark.offset_log import recovered
 from ..spark.sources.plan_sources import Source
-from ..spark.stream_writer import Written
+from ..spark.stream_writer import WriterOptions
 from ..spark.tables.find import FindTable, MissingTable, OtherTable, table_written
 from ..spark.tables.table import Table
 from .begin_from import plan_of_only_task
@@ -78,8 +78,8 @@ class RunningJob(Protocol):
 class Comparison:
     """What a query read and wrote at its last start, and what it does now. None: that is not known."""
 
-    before: NotedEnds | None
-    now: NotedEnds | None
+    before: RecordedEndpoints | None
+    now: RecordedEndpoints | None
 
     @property
     def wrote_here(self) -> bool | None:
@@ -117,12 +117,12 @@ class QueryStart:
 
     name: TaskName
     writer: DataStreamWriter
-    written: Written
+    written: WriterOptions
     engine: Engine
     job: RunningJob
     restart: StartAgain
     sources: list[Source] | None = None
-    shown: Ends = field(default_factory=Ends)
+    shown: Endpoints = field(default_factory=Endpoints)
     definition: Definition | None = None
     before: Run | None = None
     sharded: ShardedStage | None = None
@@ -257,7 +257,7 @@ class QueryStart:
     # --- where it reads and writes --------------------------------------------------------------------------
 
     @property
-    def ends(self) -> Ends:
+    def ends(self) -> Endpoints:
         """With what its foreachBatch function was seen to write."""
         noted = self.compared.now
         channels = noted.channels if noted is not None else ()
@@ -288,7 +288,9 @@ class QueryStart:
         before = endpoints.noted(directory)
         return Comparison(before, self._ends_now(directory, before))
 
-    def _ends_now(self, directory: CheckpointDir, before: NotedEnds | None) -> NotedEnds | None:
+    def _ends_now(
+        self, directory: CheckpointDir, before: RecordedEndpoints | None
+    ) -> RecordedEndpoints | None:
         """None if a source is of an unknown kind.
 
         What its foreachBatch function was seen to write is known from the last start.
@@ -302,7 +304,9 @@ class QueryStart:
         return replace(now, wrote=before.wrote) if same and before is not None else now
 
 
-def _former(directory: CheckpointDir, now: NotedEnds, before: NotedEnds | None) -> tuple[str, ...]:
+def _former(
+    directory: CheckpointDir, now: RecordedEndpoints, before: RecordedEndpoints | None
+) -> tuple[str, ...]:
     """The named sources that the query has read and no longer reads."""
     entries = directory.last_entries()
     if entries is None or not entries[0].names_sources:

@@ -11,7 +11,7 @@ from ...protocol.messages.driver_status import Problem
 from ...transactional import TransactionalSink
 from ..query.run import Run
 from ..query.transactions import Transactions, owner_of
-from ..spark.stream_writer import Written
+from ..spark.stream_writer import WriterOptions
 from .checks.neighbours import refuse_shared
 
 log = logging.getLogger("streamjob")
@@ -20,7 +20,7 @@ log = logging.getLogger("streamjob")
 def transactions_of(
     config: DriverConfig,
     name: TaskName,
-    said: Written,
+    said: WriterOptions,
     runs: Iterable[Run],
     warn: Callable[[Problem], None],
 ) -> Transactions | None:

@@ -31,16 +31,16 @@ from ..spark.checkpoint_dir import METADATA, CheckpointDir
 from ..spark.engine import Engine
 from ..spark.handles import frame_of
 from ..spark.sources.plan_sources import sources_of
-from ..spark.stream_writer import Written
+from ..spark.stream_writer import WriterOptions
 from .checks.dry_run import refuse_changed
 from .restore_point import root_of
 
 log = logging.getLogger("streamjob")
 
 ROUNDS = 3  # the second and third run code that the JVM has compiled meanwhile
-PATIENCE = 120.0  # seconds for one batch; then the query begins cold
+BATCH_LIMIT = 120.0  # seconds for one batch; then the query begins cold
 COLD = "%s: not warmed up, its first batch takes longer: %s"
-LOOK = 0.02  # seconds
+POLL_SECONDS = 0.02  # seconds
 READS_ONLY = frozenset({"rate-micro-batch", "delta", "iceberg"})  # beside those that have a `Source.kind`
 LARGEST = 4 << 30  # bytes that are copied at most
 
@@ -49,7 +49,9 @@ class NotWarmedUp(Exception):
     """The query begins cold. Nothing else is wrong, so nobody but the log is told."""
 
 
-def prepare(writer: DataStreamWriter, said: Written, engine: Engine, config: DriverConfig) -> str | None:
+def prepare(
+    writer: DataStreamWriter, said: WriterOptions, engine: Engine, config: DriverConfig
+) -> str | None:
     """Check that a query fits its state, and run its last batch again, ROUNDS times.
 
     What the job continues from is not known yet: a query without a name is taken for the job's only one. It
@@ -135,7 +137,7 @@ def copy_last_batch(files: HadoopFiles, directory: CheckpointDir, scratch: str) 
     return batch
 
 
-def _run(writer: DataStreamWriter, said: Written, engine: Engine, scratch: str, batch: int) -> str:
+def _run(writer: DataStreamWriter, said: WriterOptions, engine: Engine, scratch: str, batch: int) -> str:
     """Run the batch that the copied log has planned. An earlier round's commit of it is taken back.
 
     :returns: the seconds that it took.
@@ -149,9 +151,9 @@ def _run(writer: DataStreamWriter, said: Written, engine: Engine, scratch: str, 
         while CheckpointDir(engine.files, scratch).latest_commit() != batch:
             if (failed := query.exception()).isDefined():
                 raise NotWarmedUp(f"batch {batch} failed: {failed.get().getMessage()}".partition("\n")[0])
-            if time.monotonic() > began + PATIENCE:
-                raise NotWarmedUp(f"batch {batch} did not end within {PATIENCE:.0f} s")
-            time.sleep(LOOK)
+            if time.monotonic() > began + BATCH_LIMIT:
+                raise NotWarmedUp(f"batch {batch} did not end within {BATCH_LIMIT:.0f} s")
+            time.sleep(POLL_SECONDS)
     finally:
         query.stop()
     return f"{time.monotonic() - began:.1f}"

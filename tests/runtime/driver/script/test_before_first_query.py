@@ -133,5 +133,5 @@ def test_what_has_admitted_a_query_may_have_changed_its_directories(driver: Call
     assert driver(Restore(exact=True)).unchanged_since == 0
     job = driver(restored(LIVE))
     assert job.unchanged_since == 7
-    job.begins()
+    job.on_admitted()
     assert job.unchanged_since is None

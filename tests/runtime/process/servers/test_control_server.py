@@ -33,9 +33,9 @@ from streamjob.protocol.messages.figures import QueryFigures
 from streamjob.runtime.driver.start.gate_keeper import GateConflict
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.process.config import Credentials
-from streamjob.runtime.process.servers import strangers
+from streamjob.runtime.process.servers import unauthenticated
 from streamjob.runtime.process.servers.control_server import ControlServer
-from streamjob.runtime.process.servers.strangers import MAX_CONNECTIONS
+from streamjob.runtime.process.servers.unauthenticated import MAX_CONNECTIONS
 
 from ...conftest import Client
 
@@ -346,7 +346,7 @@ def test_who_does_not_show_the_token_is_hung_up_on_however_slowly_it_speaks(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One byte at a time would keep a connection for ever, and with 32 of them the controller out."""
-    monkeypatch.setattr(strangers, "GREETING", 2.0)
+    monkeypatch.setattr(unauthenticated, "GREETING", 2.0)
     connection = in_time(client, HTTPSConnection.connect)
     connection.sock.settimeout(0.05)
     connection.sock.sendall(b"GET /v1/status HTTP/1.1\r\nX: ")
@@ -375,7 +375,7 @@ def listens(connection: socket.socket) -> bool:
 
 
 def test_who_has_shown_it_may_wait(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strangers, "GREETING", 2.0)
+    monkeypatch.setattr(unauthenticated, "GREETING", 2.0)
     headers = {"Authorization": f"Bearer {client.credentials.token}"}
 
     def poll(connection: HTTPSConnection, timeout: float = 0) -> None:
@@ -419,7 +419,7 @@ def test_unknown_paths(client: Client, path: str) -> None:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is hung up on for being slow: who waits for that waits longer than a client does."""
-    monkeypatch.setattr(strangers, "GREETING", 3600.0)
+    monkeypatch.setattr(unauthenticated, "GREETING", 3600.0)
 
 
 def test_clients_that_stall_in_the_handshake_hold_up_nobody(patient: None, client: Client) -> None:

@@ -15,7 +15,7 @@ from streamjob.protocol.lifecycle import TaskState
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, StageStatus, TaskStatus
 from streamjob.protocol.messages.figures import Lag, QueryFigures, SourceFigures, merged
 from streamjob.runtime.driver.status_board import StatusBoard
-from streamjob.runtime.process.servers import strangers
+from streamjob.runtime.process.servers import unauthenticated
 from streamjob.runtime.process.servers.exposition import FAMILIES, exposition
 from streamjob.runtime.process.servers.metrics_server import serve_metrics
 
@@ -103,7 +103,9 @@ def test_only_metrics_are_served(port: int) -> None:
 
 
 def test_clients_that_say_nothing_keep_nobody_out(port: int) -> None:
-    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(strangers.MAX_CONNECTIONS + 4)]
+    silent = [
+        socket.create_connection(("127.0.0.1", port)) for _ in range(unauthenticated.MAX_CONNECTIONS + 4)
+    ]
     assert "streamjob_query" in fetch(port, "/metrics")
     for connection in silent:
         connection.close()

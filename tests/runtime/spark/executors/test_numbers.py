@@ -8,7 +8,7 @@ import pytest
 
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, ExecutorsStatus, Problem
 from streamjob.runtime.driver.status_board import StatusBoard
-from streamjob.runtime.spark.executors.numbers import PATIENCE, RECENT, TRIES, Executors, at_start
+from streamjob.runtime.spark.executors.numbers import EXECUTOR_GRACE, RECENT, TRIES, Executors, at_start
 
 STATIC = {"spark.executor.instances": "2"}
 DYNAMIC = {
@@ -150,7 +150,7 @@ def test_a_job_without_any_executor_warns_until_one_comes() -> None:
     case = Case(STATIC)
     assert case.pool is not None
     case.pool.running = 0
-    for _ in range(PATIENCE - 1):
+    for _ in range(EXECUTOR_GRACE - 1):
         case.executors.look()
     assert case.warnings == [], "a node may have to pull the image"
     case.executors.look()
@@ -167,10 +167,10 @@ def test_a_job_without_any_executor_warns_until_one_comes() -> None:
 def test_executors_that_go_now_and_then_are_no_reason_to_warn() -> None:
     case = Case(STATIC)
     assert case.pool is not None
-    for second in range(2 * PATIENCE):
-        case.pool.running = int(second == PATIENCE - 1)
+    for second in range(2 * EXECUTOR_GRACE):
+        case.pool.running = int(second == EXECUTOR_GRACE - 1)
         case.executors.look()
-        if second == 2 * PATIENCE - 2:
+        if second == 2 * EXECUTOR_GRACE - 2:
             assert case.warnings == []
     assert len(case.warnings) == 1
 
@@ -180,7 +180,7 @@ def test_a_job_that_wants_no_executor_now_does_not_lack_one() -> None:
     assert case.pool is not None
     case.executors.change(0, 4)
     case.pool.running = 0
-    for _ in range(PATIENCE + 1):
+    for _ in range(EXECUTOR_GRACE + 1):
         case.executors.look()
     assert case.warnings == []
 
@@ -207,7 +207,7 @@ def test_the_warning_says_what_the_last_executor_died_of() -> None:
     case = Case(STATIC)
     assert case.pool is not None
     case.pool.running, case.pool.gone = 0, (("3", KILLED),)
-    for _ in range(PATIENCE):
+    for _ in range(EXECUTOR_GRACE):
         case.executors.look()
     (warning,) = case.warnings
     assert warning.message.endswith(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streamjob.protocol.errors import StreamJobError
-from streamjob.runtime.query.edges import Channel, Ends
+from streamjob.runtime.query.edges import Channel, Endpoints
 from streamjob.runtime.query.places.claim import Claim
 from streamjob.runtime.query.places.owner import Owner
 from streamjob.runtime.startup.checks.neighbours import (
@@ -106,7 +106,7 @@ def test_a_file_sink_where_a_foreach_batch_function_has_written(
     run: Any = SimpleNamespace(
         task=writer,
         name=SimpleNamespace(name=writer),
-        ends=Ends(wrote=(Channel("files", frozenset({wrote})),)),
+        ends=Endpoints(wrote=(Channel("files", frozenset({wrote})),)),
     )
 
     def check() -> None:

@@ -20,8 +20,8 @@ from streamjob.protocol.formats.records import (
 )
 from streamjob.protocol.messages.driver_config import Application, DriverConfig, Restore
 from streamjob.protocol.restore.recovery import UnfinishedBeforeFinished
-from streamjob.runtime.query.edges import Channel, Ends
-from streamjob.runtime.query.endpoints import FORMAT, NAME, VERSION, NotedEnds, Place
+from streamjob.runtime.query.edges import Channel, Endpoints
+from streamjob.runtime.query.endpoints import FORMAT, NAME, VERSION, Endpoint, RecordedEndpoints
 from streamjob.runtime.spark.checkpoint_dir import CheckpointDir
 from streamjob.runtime.spark.max_watermark.batch import MAX_WATERMARK_MS
 from streamjob.runtime.startup.checks.neighbours import PastReader, refuse_before_past_readers
@@ -31,7 +31,7 @@ from ...localfiles import LocalFiles
 
 FILES: Any = LocalFiles()
 CLEAN = Channel("files", frozenset({"file:/data/clean"}))
-WRITES_CLEAN = Ends(sink=CLEAN)
+WRITES_CLEAN = Endpoints(sink=CLEAN)
 
 
 def points(root: Path, *stages: StageRecord) -> RestorePoints:
@@ -40,10 +40,12 @@ def points(root: Path, *stages: StageRecord) -> RestorePoints:
     return RestorePoints(DriverConfig(job, 2, application, f"file:{root}", restore=Restore(record)))
 
 
-def stage(root: Path, uid: str, source: Place, *, finished: bool = True, watermark: int = 5) -> StageRecord:
+def stage(
+    root: Path, uid: str, source: Endpoint, *, finished: bool = True, watermark: int = 5
+) -> StageRecord:
     """One whose directory says what it reads, and how far it is."""
     at = f"file:{root}/{uid}/0"
-    FILES.write_new(f"{at}/{NAME}", codec.dumps(NotedEnds(FORMAT, VERSION, (source,))).encode())
+    FILES.write_new(f"{at}/{NAME}", codec.dumps(RecordedEndpoints(FORMAT, VERSION, (source,))).encode())
     FILES.write_new(f"{at}/offsets/0", f'v1\n{{"batchWatermarkMs":{watermark},"conf":{{}}}}\n{{}}'.encode())
     sink = OperatorRecord("sink", OperatorKind.SINK, "sink", finished)
     return StageRecord(uid, (TaskRecord(0, at, 0, finished),), (sink,))
@@ -51,19 +53,19 @@ def stage(root: Path, uid: str, source: Place, *, finished: bool = True, waterma
 
 def test_w7_a_new_query_that_writes_the_input_of_a_finished_one_is_refused(tmp_path: Path) -> None:
     """The finished one has not been started in this epoch: what it has read says its directory."""
-    report = stage(tmp_path, "report", Place("files", "file:/data/clean"))
+    report = stage(tmp_path, "report", Endpoint("files", "file:/data/clean"))
     past = points(tmp_path, report).past_readers(FILES, ())
     with pytest.raises(
         UnfinishedBeforeFinished, match=r"'report' has finished, and stage 'new' before it is new"
     ):
         refuse_before_past_readers("new", WRITES_CLEAN, past, new=True)
-    other = Ends(sink=replace(CLEAN, names=frozenset({"file:/data/other"})))
+    other = Endpoints(sink=replace(CLEAN, names=frozenset({"file:/data/other"})))
     refuse_before_past_readers("new", other, past, new=True)
 
 
 def test_w7_what_runs_on_or_has_started_is_no_past_reader(tmp_path: Path) -> None:
-    live = stage(tmp_path, "live", Place("files", "file:/data/clean"), finished=False)
-    done = stage(tmp_path, "done", Place("files", "file:/data/clean"))
+    live = stage(tmp_path, "live", Endpoint("files", "file:/data/clean"), finished=False)
+    done = stage(tmp_path, "done", Endpoint("files", "file:/data/clean"))
     assert points(tmp_path, live, done).past_readers(FILES, ["done"]) == []
 
 
@@ -73,7 +75,8 @@ def test_a_drained_savepoint_that_is_reopened_has_no_past_reader(tmp_path: Path,
     drained and may not be reopened reads no more.
     """
     report, live = (
-        stage(tmp_path, uid, Place("files", "file:/data/clean"), finished=False) for uid in ("report", "live")
+        stage(tmp_path, uid, Endpoint("files", "file:/data/clean"), finished=False)
+        for uid in ("report", "live")
     )
     record = CheckpointRecord(5, 1, None, None, None, "2026-01-01T00:00:00Z", (report, live))
     savepoint, job = f"file:{tmp_path}/stop-1", JobRef("ns", "orders", "uid")
@@ -99,8 +102,8 @@ def test_the_directories_are_read_once_however_many_queries_start(tmp_path: Path
             return super().read_bytes(uri, limit)
 
     files: Any = Counting()
-    live = stage(tmp_path, "live", Place("files", "file:/data/clean"), finished=False)
-    done = stage(tmp_path, "done", Place("files", "file:/data/clean"))
+    live = stage(tmp_path, "live", Endpoint("files", "file:/data/clean"), finished=False)
+    done = stage(tmp_path, "done", Endpoint("files", "file:/data/clean"))
     restored = points(tmp_path, live, done)
     first = restored.past_readers(files, ())
     reads = files.reads
@@ -113,7 +116,7 @@ def test_the_directories_are_read_once_however_many_queries_start(tmp_path: Path
 def test_w6_a_query_that_reads_on_behind_one_that_a_crash_has_left_flushed_is_refused(
     tmp_path: Path, *, new: bool, marked: bool
 ) -> None:
-    place = Place("files", "file:/data/clean")
+    place = Endpoint("files", "file:/data/clean")
     watermark = 5 if marked else MAX_WATERMARK_MS
     flushed = stage(tmp_path, "totals", place, finished=False, watermark=watermark)
     if marked:
@@ -126,7 +129,7 @@ def test_w6_a_query_that_reads_on_behind_one_that_a_crash_has_left_flushed_is_re
 def test_w7_an_edge_of_the_checkpoint_is_enough() -> None:
     past = [PastReader("report", (), upstream=("clean",))]
     with pytest.raises(UnfinishedBeforeFinished, match="'clean' before it is not finished"):
-        refuse_before_past_readers("clean", Ends(), past, new=False)
+        refuse_before_past_readers("clean", Endpoints(), past, new=False)
 
 
 @pytest.mark.parametrize(
@@ -143,9 +146,9 @@ def test_w7_an_edge_of_the_checkpoint_is_enough() -> None:
 def test_w7_topics_are_known_as_they_were_subscribed(
     tmp_path: Path, at: str, topic: str, *, refused: bool
 ) -> None:
-    report = stage(tmp_path, "report", Place("Kafka", at, ("broker:9092",)))
+    report = stage(tmp_path, "report", Endpoint("Kafka", at, ("broker:9092",)))
     past = points(tmp_path, report).past_readers(FILES, ())
-    sink = Ends(sink=Channel("kafka", frozenset({topic}), brokers=frozenset({"broker:9092"})))
+    sink = Endpoints(sink=Channel("kafka", frozenset({topic}), brokers=frozenset({"broker:9092"})))
     if not refused:
         return refuse_before_past_readers("new", sink, past, new=True)
     with pytest.raises(UnfinishedBeforeFinished):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamjob.runtime.spark.sink_log import SinkBehind
-from streamjob.runtime.spark.stream_writer import Written
+from streamjob.runtime.spark.stream_writer import WriterOptions
 from streamjob.runtime.spark.tables.find import OtherTable
 from streamjob.runtime.startup.checks.table_sink import Origin, refuse_behind, refuse_unfit_table
 
@@ -22,14 +22,14 @@ def begins_behind(batch: int | None) -> Origin:
 
 def test_a_query_that_goes_on_is_warned() -> None:
     rows: Any = None
-    (warning,) = refuse_unfit_table("orders", TABLE, Written(), rows, begins_behind(3))
+    (warning,) = refuse_unfit_table("orders", TABLE, WriterOptions(), rows, begins_behind(3))
     assert warning.reason == "SinkNotChecked"
     assert "`lake`.`orders` (hudi)" in warning.message
 
 
 def test_a_query_that_begins_is_not() -> None:
     rows: Any = None
-    assert refuse_unfit_table("orders", TABLE, Written(), rows, begins_behind(None)) == []
+    assert refuse_unfit_table("orders", TABLE, WriterOptions(), rows, begins_behind(None)) == []
 
 
 @pytest.mark.parametrize("there", [7, 8])  # 8: it is in the table, and not in Spark's commit log

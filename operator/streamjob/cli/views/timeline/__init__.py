@@ -5,8 +5,8 @@ It comes from what is there: the index (up to 200 checkpoints), the status (the 
 longer). A beginning or end that nobody knows any more is None.
 """
 
-from .entry import Entry
+from .entry import TimelineEntry
 from .life import timeline
 from .table import table
 
-__all__ = ["Entry", "table", "timeline"]
+__all__ = ["TimelineEntry", "table", "timeline"]

@@ -17,7 +17,7 @@ TOLD_ELSEWHERE = {
 
 
 @dataclass(frozen=True)
-class Entry:
+class TimelineEntry:
     """Something that happened.
 
     :param kind: epoch, stop, drain, upgrade, savepoint, failure, warning, escalation, suspension.

@@ -11,7 +11,7 @@ from ..checkpoints import Checkpoint, Index
 from ..events import Event
 from ..job import TERMINAL, Job, Obj
 from ..pods import Pod
-from .entry import FAILED, GOING, NEUTRAL, OK, PHASES, TOLD_ELSEWHERE, Entry
+from .entry import FAILED, GOING, NEUTRAL, OK, PHASES, TOLD_ELSEWHERE, TimelineEntry
 
 ENDED = {"Stop": "stopped", "Drain": "drained", "EndOfInput": "out of input"}
 EPOCH = re.compile(r"\b[Ee]poch (\d+)")
@@ -25,7 +25,7 @@ _SAYS_LITTLE = ("Error", "Completed")  # of a container, by its exit code
 _COUNTS = re.compile(r"^(Restart \d+ (?:in \d+ s|at once)\. |After \d+ restarts in a row: )")
 
 
-def epochs(job: Job, index: Index, events: Sequence[Event], pods: Sequence[Pod]) -> Iterator[Entry]:
+def epochs(job: Job, index: Index, events: Sequence[Event], pods: Sequence[Pod]) -> Iterator[TimelineEntry]:
     """The entries of all epochs of which anything is known, in order."""
     last, drivers = job.part("lastExit"), {p.epoch: p for p in pods if p.role == "driver"}
     told = _first_mentions(events)
@@ -50,7 +50,7 @@ def epochs(job: Job, index: Index, events: Sequence[Event], pods: Sequence[Pod])
         outcome, detail = _end_of(final, exit_of_it, pod, failure)
         if lives and final is None:
             outcome, detail = GOING, _now(job, pod)
-        yield Entry("epoch", f"epoch {epoch}", begin, None if lives else end, outcome, detail, epoch)
+        yield TimelineEntry("epoch", f"epoch {epoch}", begin, None if lives else end, outcome, detail, epoch)
 
 
 def _begin(epoch: int, job: Job, index: Index, pod: Pod | None, told: datetime | None) -> datetime | None:

@@ -10,7 +10,7 @@ from ..checkpoints import Index
 from ..events import Event
 from ..job import Job
 from ..pods import Pod
-from .entry import FAILED, GOING, NEUTRAL, PHASES, TOLD_ELSEWHERE, Entry
+from .entry import FAILED, GOING, NEUTRAL, PHASES, TOLD_ELSEWHERE, TimelineEntry
 from .epochs import EPOCH, epochs
 from .requests import ends, savepoints
 from .upgrades import upgrades
@@ -18,7 +18,7 @@ from .upgrades import upgrades
 
 def timeline(
     job: Job, index: Index, events: Sequence[Event], pods: Sequence[Pod], at: datetime
-) -> tuple[Entry, ...]:
+) -> tuple[TimelineEntry, ...]:
     """What is known of the job's life, in order."""
     ours = [e for e in events if e.kind != "Pod"]
     entries = [
@@ -33,7 +33,7 @@ def timeline(
     first = datetime.min.replace(tzinfo=at.tzinfo)
     begins = {e.epoch: e.begin for e in entries if e.kind == "epoch" and e.begin is not None}
 
-    def place(entry: Entry) -> tuple[datetime, bool, datetime]:
+    def place(entry: TimelineEntry) -> tuple[datetime, bool, datetime]:
         begin = entry.begin or entry.end or first
         if entry.begin is None and entry.epoch in begins:
             # The index has whole seconds, so a short epoch may seem to end before it began.
@@ -43,7 +43,7 @@ def timeline(
     return tuple(sorted(entries, key=place))
 
 
-def _failures(job: Job, events: Sequence[Event]) -> Iterator[Entry]:
+def _failures(job: Job, events: Sequence[Event]) -> Iterator[TimelineEntry]:
     """Warnings that are no phases; each reason once at its time."""
     told, harmless = set(), {w.reason for w in job.warnings}
     for event in events:
@@ -53,7 +53,7 @@ def _failures(job: Job, events: Sequence[Event]) -> Iterator[Entry]:
             times = f" ({event.count} times)" if event.count > 1 else ""
             said = EPOCH.search(event.message)
             warns = event.reason in harmless
-            yield Entry(
+            yield TimelineEntry(
                 "warning" if warns else "failure",
                 f"{event.reason}{times}",
                 event.first,
@@ -64,18 +64,22 @@ def _failures(job: Job, events: Sequence[Event]) -> Iterator[Entry]:
             )
     error = job.last_error
     if error is not None and error.reason not in told:
-        yield Entry("failure", error.reason, error.time, None, FAILED, " ".join(error.message.split()))
+        yield TimelineEntry(
+            "failure", error.reason, error.time, None, FAILED, " ".join(error.message.split())
+        )
 
 
-def _suspension(job: Job) -> Iterator[Entry]:
+def _suspension(job: Job) -> Iterator[TimelineEntry]:
     found = job.conditions.get("Suspended")
     if found is not None and found.true:
-        yield Entry("suspension", "suspended", found.since, None, GOING, found.message)
+        yield TimelineEntry("suspension", "suspended", found.since, None, GOING, found.message)
 
 
-def _escalation(job: Job) -> Iterator[Entry]:
+def _escalation(job: Job) -> Iterator[TimelineEntry]:
     found = job.part("escalation")
     if found:
         detail = f"waited for {found.get('waitedFor')}"
         title = f"became a {str(found.get('mode')).lower()}"
-        yield Entry("escalation", title, moment(found.get("since")), None, FAILED, detail, found.get("epoch"))
+        yield TimelineEntry(
+            "escalation", title, moment(found.get("since")), None, FAILED, detail, found.get("epoch")
+        )

@@ -10,12 +10,12 @@ from ...printing.times import moment
 from ..checkpoints import Checkpoint, Index
 from ..events import Event, occurrences
 from ..job import ENDING, Job, said_of
-from .entry import FAILED, GOING, OK, Entry
+from .entry import FAILED, GOING, OK, TimelineEntry
 
 _CAUSES = ("Stop", "Drain", "Deletion", "Eviction", "Upgrade")
 
 
-def ends(job: Job, index: Index, events: Sequence[Event]) -> Iterator[Entry]:
+def ends(job: Job, index: Index, events: Sequence[Event]) -> Iterator[TimelineEntry]:
     """Stops and drains: those in the index, and the one of the status that is not there."""
     t = job.part("termination")
     for c in index.checkpoints:
@@ -26,12 +26,12 @@ def ends(job: Job, index: Index, events: Sequence[Event]) -> Iterator[Entry]:
         kind = "drain" if c.scenario == "Drain" else "stop"
         why = "" if c.why.lower() == kind else f" ({c.why.lower()})"
         detail = f"checkpoint {c.number}" + (f", savepoint {c.name}" if c.name else "")
-        yield Entry(kind, f"{kind}{why}", begin, c.completed, OK, detail, c.epoch)
+        yield TimelineEntry(kind, f"{kind}{why}", begin, c.completed, OK, detail, c.epoch)
     if t and t.get("finalCheckpoint") is None:
         kind = "drain" if t.get("mode") == "Drain" else "stop"
         going = job.phase in ENDING
         detail = ": ".join(part for part in (said_of(t.get("step")), t.get("progress")) if part)
-        yield Entry(
+        yield TimelineEntry(
             kind,
             f"{kind} ({t.get('requestId')})",
             moment(t.get("requestedAt")),
@@ -42,7 +42,7 @@ def ends(job: Job, index: Index, events: Sequence[Event]) -> Iterator[Entry]:
         )
 
 
-def savepoints(job: Job, index: Index, events: Sequence[Event]) -> Iterator[Entry]:
+def savepoints(job: Job, index: Index, events: Sequence[Event]) -> Iterator[TimelineEntry]:
     """Savepoints of the running job: those in the index, and the one of the status that is not there."""
     request = job.part("savepointRequest")
     for c in index.checkpoints:
@@ -50,10 +50,12 @@ def savepoints(job: Job, index: Index, events: Sequence[Event]) -> Iterator[Entr
             ours = request.get("requestId") == c.request
             begin = moment(request.get("requestedAt")) if ours else None
             begin = begin or _first(events, ("SavepointRequested",), c.request or "")
-            yield Entry("savepoint", f"savepoint {c.name}", begin, c.completed, OK, c.why.lower(), c.epoch)
+            yield TimelineEntry(
+                "savepoint", f"savepoint {c.name}", begin, c.completed, OK, c.why.lower(), c.epoch
+            )
     if request and request.get("checkpoint") is None:
         failure = request.get("failure")
-        yield Entry(
+        yield TimelineEntry(
             "savepoint",
             f"savepoint {request.get('requestId')}",
             moment(request.get("requestedAt")),

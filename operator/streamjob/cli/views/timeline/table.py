@@ -7,18 +7,18 @@ from datetime import datetime
 
 from ...printing.text import BAD, BUSY, DIM, GOOD, STRONG, WARN, Line, Span, Table, line
 from ...printing.times import span
-from .entry import FAILED, GOING, OK, Entry
+from .entry import FAILED, GOING, OK, TimelineEntry
 
 _OUTCOMES = {OK: GOOD, FAILED: BAD, GOING: BUSY}
 _KINDS = {"epoch": STRONG, "failure": WARN, "escalation": WARN}
 
 
-def table(entries: Iterable[Entry], at: datetime) -> Table:
+def table(entries: Iterable[TimelineEntry], at: datetime) -> Table:
     """One line for each, in order."""
     return Table(("BEGAN", "ENDED", "TOOK", "WHAT", "OUTCOME", "DETAIL"), [_row(e, at) for e in entries])
 
 
-def _row(entry: Entry, at: datetime) -> list[Line]:
+def _row(entry: TimelineEntry, at: datetime) -> list[Line]:
     took = span(entry.seconds)
     if not took and entry.outcome == GOING and entry.begin is not None:
         took = f"{span(at - entry.begin)} so far"

@@ -10,7 +10,7 @@ from datetime import datetime
 from ...printing.times import moment
 from ..events import Event, occurrences
 from ..job import Job
-from .entry import FAILED, GOING, NEUTRAL, OK, Entry
+from .entry import FAILED, GOING, NEUTRAL, OK, TimelineEntry
 
 _GENERATION = re.compile(r"\bgeneration (\d+)")
 _ENDS = {"Upgraded": OK, "RolledBack": FAILED}
@@ -28,39 +28,41 @@ class _Begun:
     generation: int | None
 
 
-def upgrades(job: Job, events: Sequence[Event]) -> Iterator[Entry]:
+def upgrades(job: Job, events: Sequence[Event]) -> Iterator[TimelineEntry]:
     """From the Events, in order; the last one also from the status.
 
     An upgrade that has begun ends with the next outcome, unless another one begins before.
     """
     begun: _Begun | None = None
-    told: list[Entry] = []
+    told: list[TimelineEntry] = []
     for time, event in occurrences(events):
         generation = _generation(event.message)
         if event.reason == "Upgrading":
             rank = _rank(event.message)
             if begun is not None and rank <= begun.rank:
                 text = "the spec was changed again before it was done"
-                told.append(Entry("upgrade", _title(begun.generation), begun.begin, time, NEUTRAL, text))
+                told.append(
+                    TimelineEntry("upgrade", _title(begun.generation), begun.begin, time, NEUTRAL, text)
+                )
                 begun = None
             begun = begun or _Begun(time, rank, generation)
             begun.rank, begun.generation = rank, begun.generation or generation
         elif event.reason in _ENDS:
             title = _title(generation or (begun.generation if begun else None))
             began = begun.begin if begun else None
-            told.append(Entry("upgrade", title, began, time, _ENDS[event.reason], event.message))
+            told.append(TimelineEntry("upgrade", title, began, time, _ENDS[event.reason], event.message))
             begun = None
     yield from told
     yield from _of_status(job, begun, told)
 
 
-def _of_status(job: Job, begun: _Begun | None, told: list[Entry]) -> Iterator[Entry]:
+def _of_status(job: Job, begun: _Begun | None, told: list[TimelineEntry]) -> Iterator[TimelineEntry]:
     """The latest upgrade, unless the Events have told of its end."""
     upgrade, condition = job.part("upgrade"), job.conditions.get("Upgraded")
     if not upgrade:
         if begun is not None:
             text = "the spec was set back before it was done"
-            yield Entry("upgrade", _title(begun.generation), begun.begin, None, NEUTRAL, text)
+            yield TimelineEntry("upgrade", _title(begun.generation), begun.begin, None, NEUTRAL, text)
         return
     step, generation = upgrade.get("step"), upgrade.get("generation")
     over = step in ("Completed", "RolledBack")
@@ -70,7 +72,7 @@ def _of_status(job: Job, begun: _Begun | None, told: list[Entry]) -> Iterator[En
     end = condition.since if over and condition is not None else None
     outcome = OK if step == "Completed" else FAILED if step == "RolledBack" else GOING
     detail = condition.message if condition is not None else ""
-    yield Entry("upgrade", _title(generation), begin, end, outcome, detail)
+    yield TimelineEntry("upgrade", _title(generation), begin, end, outcome, detail)
 
 
 def _requested(job: Job, generation: int | None) -> datetime | None:

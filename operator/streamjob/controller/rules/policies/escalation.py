@@ -84,7 +84,7 @@ def _over(c: Context) -> bool:
     return done or (c.failed is not None and c.failed.next_at is None)
 
 
-def break_off(c: Context) -> Decision | None:
+def cancel_escalated(c: Context) -> Decision | None:
     """A rule. Kill the driver that drains or does not answer; its successor is asked to stop."""
     e, pod = _stop(c), c.observed.pod
     if e is None or pod is None or pod.terminated or c.leaving:

@@ -174,7 +174,7 @@ def prepare(c: Context) -> Decision | None:
     if u is None or u.step is not UpgradeStep.PREPARING or u.target != c.target or u.deadline is None:
         asked = upgrade.asked(c, UpgradeStep.PREPARING)
         return _make(c, asked.model_copy(update={"epoch": free_epoch(c), "deadline": c.start_deadline}))
-    if (problem := _in_vain(c, u, pod)) is not None:
+    if (problem := _preparation_failed(c, u, pod)) is not None:
         s = upgrade.back(c, c.status, problem)  # the next round drops the prepared driver
         told = upgrade.running(replace(c, status=s), do=()) if s.phase is Phase.RUNNING else None
         return told or Decision(s)
@@ -255,7 +255,7 @@ def open_the_gate(c: Context) -> Decision | None:
     return Decision(c.status, (_open(c, pod.epoch, pod.epoch),))
 
 
-def remove_who_has_left(c: Context) -> Decision | None:
+def delete_handed_over_pod(c: Context) -> Decision | None:
     """A rule: delete the pod of the driver that has handed over and exited."""
     gone = [p for p in c.observed.pods if p.terminated and not p.deleting and has_handed_over(c, p)]
     return Decision(c.status, tuple(actions.DeletePod(p.name, p.uid) for p in gone)) if gone else None
@@ -266,7 +266,7 @@ def has_handed_over(c: Context, pod: Pod) -> bool:
     return c.status.handed_over is not None and c.status.handed_over.uid == pod.uid
 
 
-def instead(c: Context) -> Decision | None:
+def wait_for_prepared_driver(c: Context) -> Decision | None:
     """What to do instead of beginning an epoch with a driver that has yet to be made: no driver runs, and the
     next one is waited for, or does not come.
     """
@@ -274,7 +274,7 @@ def instead(c: Context) -> Decision | None:
     if pod is None or following is None:
         return None
     prepares = u is not None and u.step is UpgradeStep.PREPARING and _next_of_upgrade(c) is not None
-    if u is not None and prepares and (problem := _in_vain(c, u, pod)) is not None:
+    if u is not None and prepares and (problem := _preparation_failed(c, u, pod)) is not None:
         return Decision(upgrade.back(c, c.status, problem))
     left = seconds_until(following.deadline, c.now) if following.deadline is not None else None
     late = left == 0 if left is not None else bool(c.observed.prepared_silent)
@@ -335,7 +335,7 @@ def _creation(c: Context, epoch: int) -> tuple[actions.Action, ...]:
     return actions.creation(prepared_config(c.observed.job.made_from(made_from), epoch), made_from)
 
 
-def _in_vain(c: Context, u: UpgradeStatus, pod: Pod | None) -> Problem | None:
+def _preparation_failed(c: Context, u: UpgradeStatus, pod: Pod | None) -> Problem | None:
     """Why the next driver will not come to its first query; None while it may."""
     assert u.deadline is not None
     late = c.now >= moment(u.deadline)

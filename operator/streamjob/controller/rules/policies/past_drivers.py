@@ -75,4 +75,4 @@ def wait_until_it_is_gone(c: Context) -> Decision | None:
         return None
     if c.failed is not None and not c.settled:
         return Decision(c.status)  # it says why the driver has failed
-    return terminal_states.until_gone(c, "The next driver is created")
+    return terminal_states.wait_for_pod_deletion(c, "The next driver is created")

@@ -12,7 +12,7 @@ from ...reports.messages import next_start
 from .. import actions
 from ..context import Context, Decision, DesiredState
 from . import past_drivers
-from .terminal_states import ended_by_script, until_gone
+from .terminal_states import ended_by_script, wait_for_pod_deletion
 
 
 def abandon_an_unstarted_driver(c: Context) -> Decision | None:
@@ -39,7 +39,7 @@ def begin_no_driver(c: Context) -> Decision | None:
     if (c.settled and (c.ended or ended_by_script(c))) or _failed_for_good(c):
         return None
     if c.pods:  # a queue waits for the room that they still have
-        return until_gone(c, "The job is suspended")
+        return wait_for_pod_deletion(c, "The job is suspended")
     if c.settled:
         text = f"Suspended {c.where_it_ended}"
     else:

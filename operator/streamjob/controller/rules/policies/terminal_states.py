@@ -16,7 +16,7 @@ from ..status import fail, own_end
 from . import escalation, upgrade
 
 
-def rest(c: Context) -> Decision | None:
+def report_reached(c: Context) -> Decision | None:
     """A rule: the job is in its desired state and has no driver."""
     if not c.settled:
         return None
@@ -131,13 +131,13 @@ def remove_the_finalizer_of_a_deleted_job(c: Context) -> Decision | None:
     gave_up = c.failed is not None and c.failed.next_at is None
     if c.has_to_finish and not c.settled and not gave_up:
         return None
-    return let_go(c) if c.at_rest else Decision(c.status, release(c.pods))
+    return remove_finalizer(c) if c.at_rest else Decision(c.status, release(c.pods))
 
 
-def let_go(c: Context) -> Decision:
+def remove_finalizer(c: Context) -> Decision:
     """Remove the finalizer. Another job of the same name would find the names of the pods taken."""
     if c.pods:
-        return until_gone(c, "The job is deleted")
+        return wait_for_pod_deletion(c, "The job is deleted")
     return Decision(c.status, (actions.SetFinalizer(False),))
 
 
@@ -161,7 +161,7 @@ def leave_a_namespace_that_is_being_deleted(c: Context) -> Decision | None:
     return c.decide(c.phase, problem.reason, sentence(problem), stalled=True, do=do, status=s)
 
 
-def until_gone(c: Context, what: str, phase: Phase | None = None) -> Decision:
+def wait_for_pod_deletion(c: Context, what: str, phase: Phase | None = None) -> Decision:
     """The job is at rest, and `what` has to wait for the kubelet, or for somebody who holds the pod."""
     # A job that was Stopped is asked for something new. Pending keeps that in mind (`ended_by_script`).
     phase = phase or (c.phase if c.phase in IN_PROGRESS else Phase.PENDING)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ....protocol.messages.commands import Mode, TerminationRequest
 from ....protocol.messages.driver_config import Restore
 from ....protocol.restore.recovery import left_behind
-from .overtime import PATIENCE
+from .overtime import SCRIPT_END_GRACE
 
 
 def why_needed(restore: Restore, mode: Mode | None) -> str | None:
@@ -40,7 +40,7 @@ class Patience:
     _since: float = 0.0
 
     def is_over(self, request: TerminationRequest | None, now: float) -> bool:
-        """Whether the script has had its time: a third of the request's, at most `PATIENCE`.
+        """Whether the script has had its time: a third of the request's, at most `SCRIPT_END_GRACE`.
 
         :param request: None if there is none, or a query has started.
         :param now: seconds, on any clock that does not go back.
@@ -50,5 +50,5 @@ class Patience:
             return False
         if request.request_id != self._request_id:
             self._request_id, self._since = request.request_id, now
-        limit = PATIENCE if request.timeout is None else min(PATIENCE, request.timeout / 3)
+        limit = SCRIPT_END_GRACE if request.timeout is None else min(SCRIPT_END_GRACE, request.timeout / 3)
         return now - self._since > limit

@@ -6,7 +6,7 @@ import time
 
 from ....protocol.messages.driver_status import Problem
 from ..event_loop import Loop
-from ..requests import HURRY
+from ..requests import RESTART_GRACE
 
 
 class DeadQueries:
@@ -39,8 +39,8 @@ class DeadQueries:
     def fail_waiting_drain(self, *, awaited: bool) -> None:
         """Fail the job if a drain waits for a failed query that the script does not start again.
 
-        A drain needs every query. When all others have ended, wait HURRY seconds, then leave it to the next
-        epoch.
+        A drain needs every query. When all others have ended, wait RESTART_GRACE seconds, then leave it to
+        the next epoch.
 
         :param awaited: a drain is requested, a query has failed, and nothing but the script is left.
         """
@@ -48,5 +48,5 @@ class DeadQueries:
             self._since = None
         elif self._since is None:
             self._since = time.monotonic()
-        elif time.monotonic() - self._since > HURRY and self._loop.notes.failure is None:
+        elif time.monotonic() - self._since > RESTART_GRACE and self._loop.notes.failure is None:
             self._loop.fail_job(self.failure())

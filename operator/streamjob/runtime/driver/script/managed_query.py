@@ -18,7 +18,7 @@ FOREVER = None
 
 
 class Job(Protocol):
-    """What the stand-ins need of the job. `script_side.ScriptSide` implements it."""
+    """What the stand-ins need of the job. `script_api.ScriptApi` implements it."""
 
     runs: Runs[Run]
 
@@ -56,8 +56,8 @@ class ManagedJvmQuery:
 
         :raises StreamingQueryException: the run's own query failed.
         :raises Exception: the run failed with another query or with the job; it is that failure.
-        :raises StreamJobError: see `ScriptSide.await_run`.
-        :raises SystemExit: see `ScriptSide.leave_if_stopped`.
+        :raises StreamJobError: see `ScriptApi.await_run`.
+        :raises SystemExit: see `ScriptApi.leave_if_stopped`.
         """
         ended = self._job.await_run(self._run, milliseconds)
         if ended:

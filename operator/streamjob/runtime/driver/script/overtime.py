@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PATIENCE = 30.0  # seconds that a script has to end by itself, before it is told and between two times
-LAST = 10.0  # seconds that a script has at least, if the savepoint took all the time
+SCRIPT_END_GRACE = 30.0  # seconds that a script has to end by itself, before it is told and between two times
+LEAST_GRACE = 10.0  # seconds that a script has at least, if the savepoint took all the time
 LISTENERS = 5.0  # seconds that a script has to end before its listeners hear of the end of its queries
 
 
@@ -27,7 +27,7 @@ class Overtime:
     @property
     def pause(self) -> float:
         """Between two times that the script is told: at most a third of its time."""
-        return min(PATIENCE, max(self.limit - self.since, 0) / 3)
+        return min(SCRIPT_END_GRACE, max(self.limit - self.since, 0) / 3)
 
     def is_due(self, now: float, told: float | None) -> bool:
         """Whether to tell the script.
@@ -55,4 +55,4 @@ def limit_of(begun: float, alone: float, timeout: float | None, grace: float) ->
     """
     if timeout is None:
         return alone + grace
-    return max(begun + timeout, alone + min(LAST, timeout))
+    return max(begun + timeout, alone + min(LEAST_GRACE, timeout))

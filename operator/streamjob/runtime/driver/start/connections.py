@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from .... import job
 from ...query import edges
-from ...query.edges import Ends
+from ...query.edges import Endpoints
 from ...query.run import Run
 from ...query.runs import Runs
 from ...startup.checks.neighbours import refuse_transactional_upstream
@@ -21,7 +21,7 @@ class Connections:
     def __init__(self, runs: Runs[Run]) -> None:
         self._runs = runs
 
-    def neighbours(self, uid: str, found: Ends) -> tuple[list[str], list[Run]]:
+    def neighbours(self, uid: str, found: Endpoints) -> tuple[list[str], list[Run]]:
         """The stages that `uid` reads from, and the runs that read from it.
 
         Upstream includes stages of declared edges that have not started.
@@ -33,8 +33,8 @@ class Connections:
     def has_own_sources(
         self,
         uid: str,
-        found: Ends,
-        about_to_start: Iterable[tuple[str, Ends]] = (),
+        found: Endpoints,
+        about_to_start: Iterable[tuple[str, Endpoints]] = (),
         about_to_declare: Iterable[tuple[str, str]] = (),
     ) -> bool:
         """Whether the stage reads something that no other stage of the job writes.

@@ -55,7 +55,7 @@ class Job(Protocol):
 
     def warn(self, *problems: Problem) -> None: ...
 
-    def begins(self) -> None: ...
+    def on_admitted(self) -> None: ...
 
     def first_engine(self, engine: Engine) -> None: ...
 
@@ -99,7 +99,7 @@ class Starter:
 
         If no new data may be read, no Spark query is started: `Run.query` is None.
 
-        :raises StreamJobError: see `ScriptSide.start_query`.
+        :raises StreamJobError: see `ScriptApi.start_query`.
         :raises SystemExit: the job drains and has finished the stage.
         """
         engine = self.engines.of(writer)
@@ -141,7 +141,7 @@ class Starter:
             )
             admit(start)
             self._job.warn(*start.warnings)
-            self._job.begins()
+            self._job.on_admitted()
             self._job.declared.prepare(said.name)
             before_finished = not start.finished and self._coordinator.has_finished(name.task)
             if said.name is not None and before is not None and not _same(definition, before.definition):
@@ -206,7 +206,9 @@ class Starter:
         if before is not None:
             before.await_interrupted()
 
-    def _connect(self, name: TaskName, upstream: list[str], readers: list[Run], shown: edges.Ends) -> None:
+    def _connect(
+        self, name: TaskName, upstream: list[str], readers: list[Run], shown: edges.Endpoints
+    ) -> None:
         """Tell the stages that read from the new one that they do.
 
         :raises GraphCycle: a stage would read from itself.
@@ -298,7 +300,7 @@ def _run(start: QueryStart) -> Run:
         state=start.sharded.state(start.name.index) if start.sharded else {},
         transactions=start.transactions,
         state_manager=start.state_manager,
-        noted_ends=start.compared.now,
+        recorded_endpoints=start.compared.now,
         manager=query_manager(writer),
         find_table=start.find_table,
         sources=start.sources,

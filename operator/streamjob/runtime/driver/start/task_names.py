@@ -12,7 +12,7 @@ from ...query.definition import Definition
 from ...query.run import Run
 from ...query.runs import Runs
 from ...spark.engine import Engine
-from ...spark.stream_writer import Written
+from ...spark.stream_writer import WriterOptions
 from ...startup import naming
 from ...startup.restore_point import RestorePoints
 from ...startup.sharding.declared_shards import DeclaredStages
@@ -37,7 +37,7 @@ class TaskNames:
         return bool(self._starting)
 
     @contextmanager
-    def named(self, said: Written, unnamed: Definition | None, engine: Engine) -> Iterator[TaskName]:
+    def named(self, said: WriterOptions, unnamed: Definition | None, engine: Engine) -> Iterator[TaskName]:
         """The query's task, which no other query can start meanwhile.
 
         :param unnamed: the query, if it has neither a name nor a checkpointLocation.

@@ -50,7 +50,7 @@ def refuse_image(*, in_pod: bool) -> None:
             refuse_java(pyspark.__version__, os.environ)
     except StreamJobError as e:
         if in_pod:
-            place = config.Place.of(os.environ)
+            place = config.DriverPaths.of(os.environ)
             # Without the index, for which the driver might have to wait.
             termination_log.write_refusal(config.parse(os.environ), e, place.termination_log)
         raise

@@ -20,7 +20,7 @@ from ...driver.status_board import StatusBoard
 from .job_folder import JobFolder
 from .telling import describe, tell
 
-LOOK = 0.01  # seconds between two looks: the pause of the job contains one
+POLL_SECONDS = 0.01  # seconds between two looks: the pause of the job contains one
 SAY = 2.0  # seconds after which it is told what is waited for
 IDLE = 10.0  # seconds after which a script that has started no query is taken over all the same
 
@@ -165,4 +165,4 @@ class _Waiting:
             if line != self._said:
                 tell(f"streamjob: {line}")
             self._said, self._next = line, time.monotonic() + SAY
-        time.sleep(LOOK)
+        time.sleep(POLL_SECONDS)

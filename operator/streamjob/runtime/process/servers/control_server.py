@@ -35,7 +35,7 @@ from ...driver import threads
 from ...driver.start.gate_keeper import GateConflict
 from ...driver.status_board import StatusBoard
 from ..config import Credentials
-from .strangers import Strangers
+from .unauthenticated import UnauthenticatedConnections
 
 LONG_POLL_MAX = 60.0  # seconds
 IO_TIMEOUT = 75.0  # seconds without a byte before a connection is dropped; longer than the longest poll
@@ -105,7 +105,7 @@ class ControlServer(ThreadingHTTPServer):
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
         self._tls.load_cert_chain(credentials.certificate, credentials.key)
-        self._strangers = Strangers()
+        self._strangers = UnauthenticatedConnections()
         self._served = threading.local()  # `.connection`: the one that this thread serves
 
     def start(self) -> None:

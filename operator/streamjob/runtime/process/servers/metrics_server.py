@@ -12,7 +12,7 @@ from ....protocol.formats.records import JobRef
 from ...driver import threads
 from ...driver.status_board import StatusBoard
 from .exposition import CONTENT_TYPE, exposition
-from .strangers import Strangers
+from .unauthenticated import UnauthenticatedConnections
 
 log = logging.getLogger("streamjob")
 
@@ -37,7 +37,7 @@ class MetricsServer(ThreadingHTTPServer):
         super().__init__(address, _Handler)
         self.job = job
         self.board = board
-        self._strangers = Strangers()
+        self._strangers = UnauthenticatedConnections()
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         self._strangers.enter(request)

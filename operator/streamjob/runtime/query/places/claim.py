@@ -11,7 +11,7 @@ from ....protocol.graph import TaskName
 from ....storage.hadoop import HadoopFiles
 from ....transactional import TransactionalSink
 from ...spark import sink_log
-from ...spark.stream_writer import Written
+from ...spark.stream_writer import WriterOptions
 from ..edges import Channel
 
 LAKES = frozenset({"delta", "iceberg"})  # formats of tables to which several queries may append
@@ -49,7 +49,7 @@ def claim(
     files: HadoopFiles,
     task: TaskName,
     writer: DataStreamWriter,
-    written: Written,
+    written: WriterOptions,
     sink: Channel | None,
 ) -> Claim:
     """
@@ -69,6 +69,6 @@ def claim(
     )
 
 
-def is_transactional(written: Written) -> bool:
+def is_transactional(written: WriterOptions) -> bool:
     """Whether the query's sink commits with checkpoints."""
     return written.each_batch is not None and isinstance(written.each_batch.given, TransactionalSink)

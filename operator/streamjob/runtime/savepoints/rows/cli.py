@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from ....protocol.errors import StreamJobError
 from ....storage.hadoop import HadoopFiles
-from .read import Place, StateUnreadable, locate, refuse_old_spark, rows, stores
+from .read import StateLocation, StateUnreadable, locate, refuse_old_spark, rows, stores
 
 DESCRIPTION = "Shows the state in a savepoint or in a checkpoint directory. Nothing is changed."
 EPILOG = """\
@@ -73,7 +73,7 @@ def answer(spark: SparkSession, options: argparse.Namespace, scratch: str) -> in
     files = HadoopFiles(spark)
     uri = files.qualify(options.uri.rstrip("/") or "/")
     place = locate(files, uri, options.stage, options.task, options.batch, files.qualify(scratch))
-    run: Callable[[SparkSession, Place, argparse.Namespace], None] = options.run
+    run: Callable[[SparkSession, StateLocation, argparse.Namespace], None] = options.run
     run(spark, place, options)
     return 0
 
@@ -121,7 +121,7 @@ def parser() -> argparse.ArgumentParser:
     return p
 
 
-def _stores(spark: SparkSession, place: Place, options: argparse.Namespace) -> None:
+def _stores(spark: SparkSession, place: StateLocation, options: argparse.Namespace) -> None:
     found = stores(spark, place)
     if options.json:
         print(json.dumps([asdict(s) for s in found], indent=2))
@@ -132,7 +132,7 @@ def _stores(spark: SparkSession, place: Place, options: argparse.Namespace) -> N
         print(f"{s.operator:<9} {s.name:<32} {s.store:<24} {s.partitions:>10} {batches:>12}")
 
 
-def _show(spark: SparkSession, place: Place, options: argparse.Namespace) -> None:
+def _show(spark: SparkSession, place: StateLocation, options: argparse.Namespace) -> None:
     found = list(
         rows(spark, place, options.operator, options.store, options.key, options.limit + 1, options.variable)
     )

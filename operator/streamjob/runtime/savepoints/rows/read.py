@@ -27,7 +27,7 @@ class StateUnreadable(StreamJobError):
 
 
 @dataclass(frozen=True)
-class Place:
+class StateLocation:
     """A checkpoint directory whose state is read.
 
     :param batch: the batch after which the state is shown.
@@ -60,7 +60,7 @@ def refuse_old_spark() -> None:
 
 def locate(
     files: HadoopFiles, uri: str, stage: str | None, task: int, batch: int | None, scratch: str
-) -> Place:
+) -> StateLocation:
     """The checkpoint directory of one task.
 
     :param uri: a savepoint, or a checkpoint directory.
@@ -89,20 +89,20 @@ def locate(
         raise StateUnreadable(f"task {task} of stage {found.uid} has no batch in {uri}")
     target = f"{scratch}/{found.uid}-{task}"
     restore(files, uri, found.uid, task, target)
-    return Place(target, chosen.batch)
+    return StateLocation(target, chosen.batch)
 
 
-def _in_directory(files: HadoopFiles, uri: str, batch: int | None) -> Place:
+def _in_directory(files: HadoopFiles, uri: str, batch: int | None) -> StateLocation:
     newest = CheckpointDir(files, uri).latest_commit()
     if newest is None:
         raise StateUnreadable(
             f"{uri} is neither a savepoint nor a checkpoint directory with a committed batch",
             remedy="Name a folder that has manifest.json, or one that has commits/",
         )
-    return Place(uri, newest if batch is None else batch)
+    return StateLocation(uri, newest if batch is None else batch)
 
 
-def stores(spark: SparkSession, place: Place) -> list[Store]:
+def stores(spark: SparkSession, place: StateLocation) -> list[Store]:
     """The state stores of all operators."""
     rows = _collected(spark.read.format("state-metadata").load(place.directory))
     return [
@@ -120,7 +120,7 @@ def stores(spark: SparkSession, place: Place) -> list[Store]:
 
 def rows(
     spark: SparkSession,
-    place: Place,
+    place: StateLocation,
     operator: int,
     store: str,
     keys: Sequence[tuple[str, str]],

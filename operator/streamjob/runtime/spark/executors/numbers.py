@@ -20,7 +20,7 @@ log = logging.getLogger("streamjob")
 
 TRIES = 5  # a second between two; a session that is about to end fails, too
 RECENT = 600  # looks after the end of an executor
-PATIENCE = 60  # looks, a second between two, without any executor; a node may have to pull the image
+EXECUTOR_GRACE = 60  # looks, a second between two, without any executor; a node may have to pull the image
 
 
 class Board(Protocol):
@@ -152,7 +152,7 @@ class Executors:
     def _tell(self, wanted: int, running: int) -> None:
         """Warn while no batch can run: Spark waits without an end, and only its log says so."""
         self._without = self._without + 1 if wanted and not running else 0
-        if self._without == PATIENCE:
+        if self._without == EXECUTOR_GRACE:
             self._told = missing(wanted, last_words(self._removed))
             self._warn(self._told)
         elif self._told is not None and not self._without:

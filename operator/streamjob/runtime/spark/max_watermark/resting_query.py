@@ -32,7 +32,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ....jvm.errors import one_line
 from ....protocol.formats.records import OperatorKind
-from ..boundary import JOIN_WAIT, LOCK_WAIT, POLL, Place, end, look, raise_failure
+from ..boundary import JOIN_WAIT, LOCK_WAIT, POLL, ThreadState, end, look, raise_failure
 from ..checkpoint_dir import MAX_WATERMARK_MS, CheckpointDir
 from ..internals import Execution, Internals
 from .batch import WITHOUT_TIMERS, DrainResult, check_committed, result_of, write_max_watermark
@@ -43,7 +43,7 @@ ERRORS = (Py4JError, PySparkException)  # pyspark makes the latter of some of th
 CANNOT = "%s: cannot be drained in place, so it is restarted: %s"
 EVICTING = WITHOUT_TIMERS - {"globalLimit"}
 COMMIT_POLL = 0.02  # seconds between two looks for the commit of the last batch
-RESTING = (Place.SLEEPING, Place.NEXT)  # NEXT: it waits for the lock
+RESTING = (ThreadState.SLEEPING, ThreadState.NEXT)  # NEXT: it waits for the lock
 
 
 def come_to_rest(
@@ -77,9 +77,9 @@ def come_to_rest(
             finally:
                 execution.unlock()
             if resting.reads_nothing:
-                if place is Place.SLEEPING:
+                if place is ThreadState.SLEEPING:
                     return resting
-                if place is Place.SINK and not said:
+                if place is ThreadState.SINK and not said:
                     said = True
                     on_wait("the running batch has to commit")
                 wait = min(wait * 2, JOIN_WAIT)
@@ -109,14 +109,14 @@ class RestingQuery:
         self._sources: list[Any] = []
         self.reads_nothing = False
 
-    def take_sources(self) -> Place:
+    def take_sources(self) -> ThreadState:
         """Take the query's sources away, unless it is just starting or ending. The caller holds the lock.
 
         :returns: where its thread is. If it sleeps, and its sources had been taken before or nothing new was
             in them, it has no batch planned.
         """
         _, place = look(self._execution)
-        if not self.reads_nothing and place not in (Place.OUTSIDE, Place.ENDED):
+        if not self.reads_nothing and place not in (ThreadState.OUTSIDE, ThreadState.ENDED):
             self._sources = self._execution.close_sources()
             self.reads_nothing = True
         return place
@@ -160,7 +160,7 @@ class RestingQuery:
             if self._execution.lock(LOCK_WAIT):
                 try:
                     queued, place = look(self._execution)
-                    if place in RESTING and (place is Place.SLEEPING or queued):
+                    if place in RESTING and (place is ThreadState.SLEEPING or queued):
                         return self._plan_after(last)
                 finally:
                     self._execution.unlock()

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ..handles import Table as CatalogTable
 from ..handles import session_of, table_of
-from ..stream_writer import Written
+from ..stream_writer import WriterOptions
 from ..target import Target
 from .delta import DeltaTable
 from .iceberg import IcebergTable
@@ -47,7 +47,7 @@ OTHERS = ("hudi", "org.apache.hudi", "paimon")
 
 
 def table_written(
-    writer: DataStreamWriter, written: Written, qualify: Callable[[str], str]
+    writer: DataStreamWriter, written: WriterOptions, qualify: Callable[[str], str]
 ) -> Table | OtherTable | MissingTable | None:
     """The table that a query writes to.
 

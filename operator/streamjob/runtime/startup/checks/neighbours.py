@@ -13,7 +13,7 @@ from ....protocol.graph import TaskName
 from ....protocol.messages.driver_status import Problem
 from ....protocol.restore.recovery import unfinished_before_finished
 from ....transactional import TransactionalSink
-from ...query.edges import Channel, Ends
+from ...query.edges import Channel, Endpoints
 from ...query.places.claim import Claim, SinkShared
 from ...query.places.owner import NAME as OWNER
 from ...query.places.owner import Owner
@@ -81,7 +81,7 @@ class PastReader:
     upstream: tuple[str, ...] = ()
 
 
-def refuse_before_past_readers(uid: str, ends: Ends, past: Iterable[PastReader], *, new: bool) -> None:
+def refuse_before_past_readers(uid: str, ends: Endpoints, past: Iterable[PastReader], *, new: bool) -> None:
     """Check, before a stage reads on, that nothing reads from it that reads no more.
 
     :param ends: where the stage reads and writes.
@@ -89,7 +89,7 @@ def refuse_before_past_readers(uid: str, ends: Ends, past: Iterable[PastReader],
     :raises UnfinishedBeforeFinished: such a stage reads from it (row 10).
     """
     for reader in past:
-        shown = Ends(sources=reader.reads).read(ends) or uid in reader.upstream
+        shown = Endpoints(sources=reader.reads).read(ends) or uid in reader.upstream
         if shown and reader.uid != uid:
             raise unfinished_before_finished(uid, reader.uid, new=new)
 

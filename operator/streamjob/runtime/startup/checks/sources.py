@@ -21,7 +21,7 @@ from py4j.protocol import Py4JError
 
 from ....protocol.errors import StreamJobError
 from ....protocol.messages.driver_status import Problem
-from ...query.endpoints import NotedEnds, Place, noted
+from ...query.endpoints import Endpoint, RecordedEndpoints, noted
 from ...spark.checkpoint_dir import CheckpointDir
 from ...spark.offset_log import Offsets, recovered
 from ...spark.sources.plan_sources import Source, by_key, kafka_positions, kind_of_position
@@ -92,7 +92,7 @@ def refuse_other_sources(
     return warnings
 
 
-def _was_read(directory: CheckpointDir, before: NotedEnds | None, key: str) -> bool:
+def _was_read(directory: CheckpointDir, before: RecordedEndpoints | None, key: str) -> bool:
     """Whether an earlier batch has read a source, as far as the offset log and the note know."""
     if before is not None and key in before.former:
         return True
@@ -118,7 +118,7 @@ def _told(directory: CheckpointDir, changes: Changes, positions: Offsets) -> lis
     return [Problem("SourcesChanged", f"{directory.uri}: {text}", remedy) for text in found]
 
 
-def _begins(directory: CheckpointDir, key: str, source: Source, place: Place) -> Problem:
+def _begins(directory: CheckpointDir, key: str, source: Source, place: Endpoint) -> Problem:
     differs = sorted(
         k for k in {*place.begins, *source.begins} if place.begins.get(k) != source.begins.get(k)
     )
@@ -152,7 +152,7 @@ def _topics(directory: CheckpointDir, key: str, source: Source, position: str | 
     return [_warning(directory, f"{problem}; what is left there is not read (failOnDataLoss is false)")]
 
 
-def _brokers(directory: CheckpointDir, key: str, source: Source, place: Place | None) -> list[Problem]:
+def _brokers(directory: CheckpointDir, key: str, source: Source, place: Endpoint | None) -> list[Problem]:
     """Warn if the two broker lists share no address. One is enough: a cluster has many addresses."""
     if place is None or not place.brokers or not source.brokers or set(place.brokers) & set(source.brokers):
         return []
@@ -167,7 +167,7 @@ def _folder(
     directory: CheckpointDir,
     key: str,
     source: Source,
-    place: Place | None,
+    place: Endpoint | None,
     jvm: Any,
     *,
     fed: Callable[[str], bool],

@@ -23,7 +23,7 @@ from ....protocol.errors import StreamJobError
 from ....protocol.messages.driver_status import Problem
 from ...spark.checkpoint_dir import CheckpointDir
 from ...spark.sink_log import SinkAhead, SinkBehind, SinkGone
-from ...spark.stream_writer import Written
+from ...spark.stream_writer import WriterOptions
 from ...spark.tables.find import MissingTable, OtherTable
 from ...spark.tables.table import NEWEST, Commit, Table
 
@@ -57,7 +57,7 @@ class Origin:
 def refuse_unfit_table(
     name: str,
     table: Table | OtherTable,
-    written: Written,
+    written: WriterOptions,
     rows: DataFrame,
     origin: Origin,
     *,
@@ -162,7 +162,7 @@ def _refuse_skipped(name: str, table: Table, query_id: str | None, origin: Origi
     )
 
 
-def _refuse_schema(name: str, table: Table, rows: DataFrame, written: Written) -> None:
+def _refuse_schema(name: str, table: Table, rows: DataFrame, written: WriterOptions) -> None:
     if (why := table.unfit(rows, written.options)) is None:
         return
     raise SinkSchema(

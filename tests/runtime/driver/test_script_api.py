@@ -15,7 +15,7 @@ from streamjob.protocol.graph import TaskName
 from streamjob.protocol.messages.driver_config import Application, DriverConfig
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus
 from streamjob.runtime.driver.driver import Driver
-from streamjob.runtime.driver.script_side import QueryInForeachBatch
+from streamjob.runtime.driver.script_api import QueryInForeachBatch
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.query.figures import Figures
 from streamjob.runtime.spark.foreach_batch.function import BatchFunction, batch_of

@@ -49,10 +49,10 @@ class Job(Protocol):
 
     def ends_queries(self) -> bool: ...
 
-    def settle(self) -> None: ...
+    def all_queries_started(self) -> None: ...
 
 
-class ScriptSide:
+class ScriptApi:
     """The job as its script sees it. Thread-safe. Implements `managed_query.Job`."""
 
     def __init__(
@@ -210,7 +210,7 @@ class ScriptSide:
             self._unstarted.refuse_unknown()
             if not any(run.exhausts for run in runs):
                 self._unstarted.refuse_missing(waited, for_good=not any(map(_has_an_end, runs)))
-        self._job.settle()
+        self._job.all_queries_started()
 
 
 def _has_an_end(run: Run) -> bool:

@@ -12,7 +12,7 @@ GREETING = 10.0  # seconds that a connection of a stranger lasts, even if it sen
 MAX_CONNECTIONS = 32
 
 
-class Strangers:
+class UnauthenticatedConnections:
     """Connections of clients that are not known: at most MAX_CONNECTIONS, each for at most GREETING seconds.
 
     If there is one more, the oldest is closed. Where no NetworkPolicy is enforced, any pod may connect; it
