@@ -103,7 +103,8 @@ class Job:
             self._rows[name][int(batch)] = int(rows)
 
     def _wait_for_a_moment(self, process: Process) -> None:
-        process.says(" batch ")
+        for name in self.case.sources:
+            process.says(f"{name} batch ")
         process.wait(self.chance.uniform(0, LONG))
 
 
@@ -144,7 +145,12 @@ def drain(job: Job) -> None:
     with LocalDriver(
         job.home.folder, APP, *job.arguments, environment={**job.sources.variables(), "PYTHONUNBUFFERED": "1"}
     ) as driver:
-        ends_within(driver, PATIENCE, lambda: " batch " in driver.log.read_text(errors="replace"))
+
+        def all_have_read() -> bool:
+            log = driver.log.read_text(errors="replace")
+            return all(f"{name} batch " in log for name in job.case.sources)
+
+        ends_within(driver, PATIENCE, all_have_read)
         ends_within(driver, job.chance.uniform(0, LONG))
         with suppress(OSError, http.client.HTTPException):  # it may be leaving by itself
             driver.terminate(Mode.DRAIN)
