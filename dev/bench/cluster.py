@@ -44,9 +44,10 @@ def measure(samples: int) -> Figures:
         site.remove(place, console)
         site.make_namespace(place)
         site.install_chart(place, console)
+        volume = site.volume(place, NAME)
         place.kubectl.apply(
-            *site.volume(place, NAME),
-            site.a_claim(NAME),
+            *volume,
+            site.a_claim(NAME, volume),
             {
                 "apiVersion": "v1",
                 "kind": "ConfigMap",

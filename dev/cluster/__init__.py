@@ -15,9 +15,9 @@ STREAMJOB_CLUSTER_DIR names. Two folders are two clusters, which may run side by
 cluster, in `${XDG_CACHE_HOME:-~/.cache}/streamjob/`. If KUBEBUILDER_ASSETS is set, etcd and kube-apiserver
 come from there.
 
-Volumes. There is no storage class. Bind a claim with a PersistentVolume of type hostPath that you create, or
-name a hostPath in the pod. Use a folder below `.cluster/volumes/` (in specs: its absolute path). `down`
-deletes it.
+Volumes. The default storage class, `folders`, has four volumes of 5Gi and makes no more. For others, create a
+PersistentVolume of type hostPath, or name a hostPath in the pod. Use a folder below `.cluster/volumes/` (in
+specs: its absolute path). `down` deletes it.
 
 Isolation. All processes of a cluster live in their own network namespace, mount namespace and cgroup. Rules,
 bridges, mounts and sockets exist only there and vanish with the last process. So `down` needs no knowledge of

@@ -22,6 +22,7 @@ from dev.cluster import (
     preconditions,
     processes,
     second,
+    volumes,
 )
 from dev.cluster.api import Api
 from dev.cluster.commands import run
@@ -92,6 +93,7 @@ def _boot(layout: Layout) -> None:
         daemons.wait("kubelet", "node Ready", lambda: api.node_ready(NODE_NAME))
         daemons.wait("coredns", "ready", lambda: network.accepts(addresses.node, 8181))
         daemons.wait("kube-controller-manager", "default service account", api.namespace_ready)
+        volumes.make(layout)
 
 
 @contextmanager
@@ -132,7 +134,7 @@ def lose_node(layout: Layout) -> None:
 def _show(layout: Layout) -> None:
     say(f"  kubeconfig  {layout.kubeconfig}")
     say(f"  programs    {layout.bin}  (kubectl, helm)")
-    say(f"  volumes     {layout.volumes}  (use it for hostPath)")
+    say(f"  volumes     {layout.volumes}  (of the storage class, and for hostPath)")
     say()
     say(f"export KUBECONFIG={layout.kubeconfig}")
 

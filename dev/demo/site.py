@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from dev.cluster import lifecycle
 from dev.cluster.layout import REPOSITORY, Layout
+from dev.cluster.volumes import CLASS
 from dev.demo.console import Console
 from dev.demo.kubectl import LATER, LIMIT, Kubectl, Object
 from dev.demo.programs import stream
@@ -246,7 +247,6 @@ def volume(site: Site, claim: str, storage_class: str = "") -> list[Object]:
     if not site.local:
         return []
     name = f"{site.namespace}-{claim}"
-    of = {"storageClassName": storage_class}
     of_one = {"claimRef": {"namespace": site.namespace, "name": claim}}
     folder = Layout.from_environment().volumes / name
     shutil.rmtree(folder, ignore_errors=True)
@@ -261,20 +261,22 @@ def volume(site: Site, claim: str, storage_class: str = "") -> list[Object]:
                 "capacity": {"storage": "5Gi"},
                 "accessModes": ["ReadWriteOnce"],
                 "persistentVolumeReclaimPolicy": "Retain",
-                **(of if storage_class else of_one),
+                "storageClassName": storage_class or CLASS,
+                **({} if storage_class else of_one),
                 "hostPath": {"path": str(folder)},
             },
         }
     ]
 
 
-def a_claim(name: str, size: str = "1Gi") -> Object:
-    """For a volume of a user's cluster, or the one that `volume` makes."""
+def a_claim(name: str, volumes: list[Object], size: str = "1Gi") -> Object:
+    """For the volume that `volume` has made, or for one that a user's cluster makes."""
+    bound = {"volumeName": volumes[0]["metadata"]["name"]} if volumes else {}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {"name": name},
-        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}, **bound},
     }
 
 

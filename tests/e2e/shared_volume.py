@@ -50,7 +50,8 @@ class Storage:
     def __init__(self, site: Site) -> None:
         self.kubectl: Kubectl = site.kubectl
         volume = sites.volume(site, CLAIM)
-        site.kubectl.apply(*volume, sites.a_claim(CLAIM), _workbench(site.settings.image("driver")))
+        claim = sites.a_claim(CLAIM, volume)
+        site.kubectl.apply(*volume, claim, _workbench(site.settings.image("driver")))
         site.kubectl.run("wait", f"pod/{WORKBENCH}", "--for=condition=Ready", LIMIT, timeout=LATER)
 
     def run(self, *command: str, stdin: str | None = None, check: bool = True) -> str:

@@ -40,7 +40,8 @@ def places(cluster: Site) -> Iterator[dict[str, Site]]:
     for place in made.values():
         sites.make_namespace(place)
     for place in (made[OWN], made[SERVED]):
-        place.kubectl.apply(*sites.volume(place, CLAIM), sites.a_claim(CLAIM))
+        volume = sites.volume(place, CLAIM)
+        place.kubectl.apply(*volume, sites.a_claim(CLAIM, volume))
     yield made
     for place in made.values():
         sites.remove(place, Console())  # if it is still there

@@ -79,7 +79,7 @@ def small_disk(cluster: Site, layout: Layout) -> Iterator[Path]:
     """A volume of 4 MB, as the claim `small`; it is where this machine sees it."""
     (volume,) = site.volume(cluster, SMALL)
     with disk.small(layout, Path(volume["spec"]["hostPath"]["path"]), "4m") as folder:
-        cluster.kubectl.apply(volume, site.a_claim(SMALL, "4Mi"))
+        cluster.kubectl.apply(volume, site.a_claim(SMALL, [volume], "4Mi"))
         yield folder
 
 
