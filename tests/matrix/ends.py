@@ -27,6 +27,7 @@ PACKAGE = str(Path(streamjob.__file__).parents[1])
 BATCH = re.compile(r"^(\S+) batch (\d+) rows (\d+)$", re.MULTILINE)
 BUSY = "Timed out while waiting for the Python worker"  # Spark waits 10 s, on a busy machine as well
 LONG = 10.0  # seconds in which a job is ended at a random moment
+QUIET = 60.0  # seconds without a batch, after which a job has nothing left to read
 
 
 class Job:
@@ -85,14 +86,18 @@ class Job:
             self.interrupt(process)
             return
         process.says("streamjob: Running")  # all may have been read by the process before
-        deadline = time.monotonic() + PATIENCE / 2
-        while process.alive() and time.monotonic() < deadline and not self.has_read_all():
+        read, since = self._read(), time.monotonic()
+        # A process that was killed may have committed its last batch without printing it.
+        while process.alive() and min(read) < ROWS and time.monotonic() < since + QUIET:
             time.sleep(0.1)
+            if read != (now := self._read()):
+                read, since = now, time.monotonic()
         process.interrupt()
 
-    def has_read_all(self) -> bool:
+    def _read(self) -> list[int]:
+        """Rows that each query has read, as far as it has printed that."""
         self._count(self._printed())
-        return all(sum(self._rows[name].values()) >= ROWS for name in self.case.sources)
+        return [sum(self._rows[name].values()) for name in self.case.sources]
 
     def _printed(self) -> str:
         return "\n".join(f.read_text(errors="replace") for f in sorted(self.home.folder.glob("start-*.out")))
