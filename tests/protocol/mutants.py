@@ -30,12 +30,8 @@ ENGINE = (
     "engine.checkpoints.barriers",
     "engine.checkpoints.checkpoint",
     "engine.roster",
-    "engine.closing",
     "engine.termination",
-    "engine.checkpoints.pending",
-    "engine.checkpoints.trigger",
-    "engine.answers",
-    "engine.checkpoint_events",
+    "engine.checkpoints.checkpoints",
     "engine.coordinator",
 )
 # Functions beside it, and the tests of them.

@@ -2,7 +2,6 @@
 kill only repeats that batch, and has to read on (SPARK-39805).
 
 [zoo]
-during = 2
 at_end = "counted"
 [zoo.outputs]
 counts = "windows(rows, minutes=5, delay=10, closed=closed)"

@@ -1,8 +1,8 @@
 """The engine: it decides what a driver does next. Events in, effects out; no I/O, no clock, no threads.
 
 It applies FLIP-147 to the tasks of one job. `termination` knows the order in which tasks end, `checkpoints`
-decides which checkpoints are taken, `checkpoint_events` handles what follows from one, and this module says
-when. It guarantees the following, whatever the order of events (rows of docs/semantics.md):
+decides which checkpoints are taken, and this module says when. It guarantees the following, whatever the
+order of events (rows of docs/semantics.md):
 
 - A task ends only by a completed checkpoint that was triggered after its data ended (row 5), whichever that
   is. A task that has nothing to commit need not wait for one (row 12).
@@ -30,11 +30,20 @@ from ..lifecycle import Scenario, TaskState
 from ..messages.commands import Mode, TerminationRequest
 from ..messages.driver_status import TerminationStep
 from . import events as ev
-from .checkpoint_events import CheckpointEvents
-from .checkpoints.checkpoint import Checkpointing, CheckpointRequest, Kind
-from .checkpoints.trigger import CheckpointTrigger
-from .effects import Cancel, Effect, Finish, FireMaxWatermark, Terminated
-from .events import Event
+from .checkpoints.checkpoint import Checkpoint, Checkpointing, CheckpointRequest, Kind
+from .checkpoints.checkpoints import Checkpoints
+from .effects import (
+    AbortTransactions,
+    AnnounceCheckpoint,
+    Cancel,
+    Effect,
+    Finish,
+    FireMaxWatermark,
+    NotifyComplete,
+    Terminated,
+    Timer,
+)
+from .events import CheckpointEvent, Event
 from .task import Task
 from .termination import TaskTermination
 
@@ -47,7 +56,7 @@ class TerminationConflict(StreamJobError):
     reason = "TerminationInProgress"
 
 
-class Coordinator(CheckpointEvents):
+class Coordinator:
     """The tasks of a job, by id (`graph.task_id`).
 
     The driver may carry out an effect late, twice or never (if it dies). An event that was already handled
@@ -71,7 +80,10 @@ class Coordinator(CheckpointEvents):
     ) -> None:
         tasks: dict[str, Task] = {}
         job = TaskTermination(tasks)
-        super().__init__(tasks, job, CheckpointTrigger(job, settings or Checkpointing(), next_checkpoint))
+        self.tasks = tasks
+        self._job = job
+        self._checkpoints = Checkpoints(job, settings or Checkpointing(), next_checkpoint)
+        self._terminated_sent = False
         job.restore(expected, edges, fresh=fresh)
 
     def handle(self, event: Event) -> list[Effect]:  # noqa: PLR0912 (one branch per event)
@@ -135,7 +147,100 @@ class Coordinator(CheckpointEvents):
             case _:
                 return self._handle_checkpoint(event)
 
-    # --- not events -----------------------------------------------------------------------------------------
+    # --- queries and refusals, allowed at any time: nothing here changes anything ---------------------------
+
+    @property
+    def request(self) -> TerminationRequest | None:
+        """The termination request that is pending or completed, None if there is none."""
+        return self._checkpoints.termination
+
+    @property
+    def stops(self) -> bool:
+        """Whether a stop of the job is in progress or done."""
+        return self.request is not None and self.request.mode is Mode.STOP
+
+    @property
+    def canceled(self) -> bool:
+        return self._checkpoints.canceled
+
+    @property
+    def next_checkpoint(self) -> int:
+        """The number that the next checkpoint gets."""
+        return self._checkpoints.next_number
+
+    @property
+    def final_checkpoint(self) -> int | None:
+        """The number of the final checkpoint. None until it is triggered, and again if it is aborted."""
+        return self._checkpoints.final
+
+    def is_pending(self, checkpoint: int) -> bool:
+        """Whether the checkpoint has been triggered, and neither completed nor aborted."""
+        return checkpoint in self._checkpoints.pending
+
+    def awaits_commit(self, task: str) -> bool:
+        """Whether the task's sink has transactions in a durable checkpoint that has not completed."""
+        return self._checkpoints.awaits_commit(task)
+
+    def has_finished(self, task: str) -> bool:
+        """Whether the task's operators have finished: another run of it would have nothing to do."""
+        return task in self.tasks and self.tasks[task].operators_finished
+
+    def is_ending(self, task: str) -> bool:
+        """Whether the task's last run is being ended, or was for good: another run of it changes nothing."""
+        return task in self.tasks and not self.tasks[task].can_start_again
+
+    @property
+    def may_flush(self) -> bool:
+        """Whether a query may still have to be flushed: the job is asked to end, or a task has exhausted its
+        input and has no other run yet.
+        """
+        if self.canceled or self.terminated:
+            return False
+        return self.request is not None or any(t.paused and t.exhausted for t in self.tasks.values())
+
+    @property
+    def failed(self) -> list[str]:
+        """Tasks whose last run failed."""
+        return [name for name, task in self.tasks.items() if task.state is TaskState.FAILED]
+
+    @property
+    def script_ended(self) -> bool:
+        """Whether the main thread and the other threads of the script have ended; its callbacks may go on."""
+        return self._job.script_ended
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether a query has started or was restored as finished, or a stop waits for none."""
+        return self._job.has_tasks
+
+    @property
+    def awaits_tasks(self) -> bool:
+        """Whether a task of the restored checkpoint, or a declared one, has yet to start."""
+        return bool(self._job.expected)
+
+    @property
+    def terminated(self) -> bool:
+        """Whether every task is closed and the final checkpoint has completed. No savepoint request may be
+        pending.
+
+        If the restored checkpoint was the end of the job and no task has run since, the end of the script is
+        enough.
+        """
+        total = self._job.counters.total
+        if not self.has_tasks or total.unclosed or self._checkpoints.has_pending_savepoints:
+            return False
+        if self._job.fresh:
+            return self._checkpoints.ended
+        return self._job.script_ended
+
+    @property
+    def terminating(self) -> bool:
+        """Whether the job is ending and has not terminated: it is asked to end, or its script has ended and
+        all of its tasks are ending. False after a cancel.
+        """
+        ending = bool(self.tasks) and self._job.counters.total.begun == len(self.tasks)
+        asked = self.request is not None or (ending and self._job.script_ended)
+        return asked and not self.terminated and not self.canceled
 
     def refuse_start(self, task: str, upstream: Iterable[str] = (), *, drained: bool = False) -> None:
         """Refuse a start that `TaskStarted` would refuse. Changes nothing.
@@ -370,3 +475,79 @@ class Coordinator(CheckpointEvents):
         effects = [*self._checkpoints.task_ended(task), *self._job.end_of_data(task)]
         self._checkpoints.run_ended(task)
         return effects + self._checkpoints.trigger()
+
+    # --- checkpoints ----------------------------------------------------------------------------------------
+
+    def _handle_checkpoint(self, event: CheckpointEvent) -> list[Effect]:
+        match event:
+            case ev.CheckpointDue():
+                return self._checkpoints.due()
+            case ev.SnapshotTaken(task, number, batch):
+                return self._checkpoints.snapshot_taken(task, number, batch)
+            case ev.CheckpointDurable(number):
+                return self._checkpoint_durable(number)
+            case ev.CheckpointFailed(number):
+                return self._checkpoints.failed(number)
+            case ev.RetryDue():
+                self._checkpoints.backing_off = False
+                return self._checkpoints.trigger()
+            case ev.CheckpointCompleted(number):
+                return self._checkpoint_completed(number)
+            case ev.TimerFired(timer, number):
+                return self._timer_fired(timer, number)
+
+    def _checkpoint_durable(self, number: int) -> list[Effect]:
+        c, effects = self._checkpoints.durable(number)
+        if c is None:
+            return []
+        for name, run in c.ended.items():
+            if (
+                c.kind is Kind.FINAL
+                and self.tasks[name] is run
+                and run.state is TaskState.WAITING_FOR_FINAL_CP
+            ):
+                run.step = TerminationStep.COMPLETING
+        return [AnnounceCheckpoint(number), *effects, *self._checkpoints.trigger(), *self._terminated()]
+
+    def _checkpoint_completed(self, number: int) -> list[Effect]:
+        c = self._checkpoints.completed(number)
+        if c is None:
+            return []
+        effects: list[Effect] = [NotifyComplete(name, number) for name in c.failed]
+        for name, run in c.live.items():
+            # Also notify a run that has since failed or been replaced: its transactions are in the record.
+            now = self.tasks[name]
+            if now.state not in (TaskState.CANCELED, TaskState.CLOSED) and not (
+                now is run and run.has_final_checkpoint
+            ):
+                effects += [NotifyComplete(name, number), *self._complete(c, name, run)]
+        for name, run in c.ended.items():
+            effects += self._complete(c, name, run)
+        return effects + self._checkpoints.trigger() + self._terminated()
+
+    def _timer_fired(self, timer: Timer, number: int) -> list[Effect]:
+        if timer is Timer.MIN_PAUSE:
+            return self._checkpoints.pause_over(number)
+        return self._checkpoints.expired(number) + self._terminated()
+
+    # --- rules ----------------------------------------------------------------------------------------------
+
+    def _ends(self, c: Checkpoint, name: str, run: Task) -> bool:
+        """Rows 5 and 6: whether the checkpoint ends this run. The run's data had ended when the checkpoint
+        was triggered, no other run has replaced it, and the checkpoint counts.
+        """
+        return c.ended.get(name) is run and self.tasks[name] is run and self._checkpoints.ends_tasks(c)
+
+    def _complete(self, c: Checkpoint, name: str, run: Task) -> list[Effect]:
+        if run.has_final_checkpoint or not self._ends(c, name, run):
+            return []
+        self._job.complete(name)
+        later = any(o.number > c.number and name in o.live for o in self._checkpoints.pending.values())
+        aborted = [AbortTransactions(name, c.number)] if later else []
+        return [*aborted, *self._job.close_if_due(name)]
+
+    def _terminated(self) -> list[Effect]:
+        if self._terminated_sent or not self.terminated:
+            return []
+        self._terminated_sent = True
+        return [Terminated()]
