@@ -328,6 +328,7 @@ PROGRAMS = {
     "pipx",
     "cat",
     "echo",
+    "export",
     "sh",
     ".",
 }

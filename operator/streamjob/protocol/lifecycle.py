@@ -1,7 +1,9 @@
 """The life cycle of tasks and operators (FLIP-147, "the detailed life cycle"), as tables.
 
 A state changes only through these tables. A pair that is not listed is an error that names the state and the
-event. The diagrams in README and docs are generated from here (`python -m streamjob.protocol.lifecycle`).
+event. The exception is `TaskTermination.take_place_again`: a run that has failed behind its `finish()` takes
+the place of the one that had finished. The diagram in docs/concepts.md is generated from here
+(`python -m streamjob.protocol.lifecycle`).
 
 A *task* runs one query. It is RUNNING until its data has ended: the sources ran out, the job is drained, or
 it is stopped. It then waits for a checkpoint that was triggered after that. When that checkpoint has

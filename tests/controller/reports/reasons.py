@@ -11,7 +11,7 @@ from streamjob.api import Phase
 CODE = Path(__file__).parents[3] / "operator" / "streamjob"
 LAUNCHER = CODE / "controller" / "objects" / "driver.sh"
 # Name of a call → the place of the reason among its arguments.
-CALLS = {"Problem": 0, "KubernetesEvent": 1, "decide": 1}
+CALLS = {"Problem": 0, "_warning": 0, "KubernetesEvent": 1, "decide": 1}
 
 
 def all_reasons() -> set[str]:

@@ -90,7 +90,10 @@ def engine_of(files: LocalFiles) -> Any:
 
 
 def query(home: Path, job: Job | None = None, **options: Any) -> QueryStart:
-    """A query without sources, which writes files below `home/out` unless `written` says otherwise."""
+    """A query without sources, which writes files below `home/out`.
+
+    :param options: fields of the `QueryStart`. The whole list (`admit`) needs `written=with_location(home)`.
+    """
     written = options.pop(
         "written", WriterOptions(format="json", options={"path": f"{home}/out"}, name="orders")
     )
