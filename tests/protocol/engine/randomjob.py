@@ -4,7 +4,8 @@ world (V1: every item once; what is restored is a consistent cut) and liveness: 
 every job can be stopped and drained.
 
 What is done is one of `ACTIONS`, and all that is left open a `Random` decides: a seed is a whole life
-(`many_jobs.py`), and a test that wants to choose for itself can (`graph_machine.py`).
+(`many_jobs.py`), and a test that wants to choose for itself can (`graph_machine.py`). More than 600 lines:
+the actions are of one object, whose state all of them share.
 """
 
 from __future__ import annotations

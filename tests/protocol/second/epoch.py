@@ -1,6 +1,7 @@
 """One driver: it runs the script, carries out effects in lanes, and tells the engine what happens.
 
-Which of the possible steps comes next is drawn at random.
+Which of the possible steps comes next is drawn at random. More than 600 lines: the steps are of one driver,
+whose state all of them share.
 """
 
 from __future__ import annotations
