@@ -79,7 +79,7 @@ def test_row4_a_stop_ends_each_where_it_is_and_a_drain_goes_upstream_first(
     assert drained.drained
     log = second.log.read_text()
     for reader in ("windows", "totals"):
-        assert log.index("stage clean: holds no state") < log.index(
+        assert log.index("stage clean: its state holds nothing") < log.index(
             f"stage {reader}: has processed all of clean"
         )
     read = feed.read_files(tmp_path / "checkpoints" / "clean" / "0")

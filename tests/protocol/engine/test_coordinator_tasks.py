@@ -247,6 +247,39 @@ def test_row10_what_has_finished_before_a_task_is_known_when_it_is_flushed(modul
     assert sorted(d.c.finished_before("d")) == ["a", "b", "c"]
 
 
+def test_row4_who_reads_a_flush_ends_behind_it_or_reads_on(module: ModuleType) -> None:
+    """A reader that has other sources, which are live, is not among them, nor is what reads from that one."""
+    d = Driver(module, "a", script_runs=True)
+    d.tell("task_started", "b", ("a",))
+    d.tell("task_started", "c", ("b",))
+    d.tell("task_started", "live", ("a",), own_sources=True)
+    d.tell("task_started", "behind", ("live",))
+    assert d.c.ending_readers("a") == ["b", "c"]
+    assert d.c.ending_readers("c") == []
+    d.tell("termination_requested", DRAIN)
+    assert sorted(d.c.ending_readers("a")) == ["b", "behind", "c", "live"]
+
+
+def test_row2_what_the_script_has_stopped_stays_stopped_in_a_drain(module: ModuleType) -> None:
+    d = Driver(module, "stopped", "ended", "runs", script_runs=True)
+    d.tell("script_stopped", "stopped")
+    d.tell("run_ended", "ended", exhausted=True)
+    d.run()
+    d.tell("termination_requested", DRAIN)
+    d.tell("script_ended")
+    d.run()
+    names = ("stopped", "ended", "runs", "unknown")
+    assert [name for name in names if d.c.stays_stopped(name)] == ["stopped"]
+
+
+def test_row4_what_has_been_flushed_is_known_to_whoever_starts_behind_it(module: ModuleType) -> None:
+    d = Driver(module, "beside", script_runs=True)
+    d.tell("task_started", "drained", drained=True)
+    d.tell("task_restored_finished", "finished", (), 7)
+    flushed = [name for name in ("beside", "drained", "finished", "unknown") if d.c.has_flushed([name])]
+    assert flushed == ["drained", "finished"]
+
+
 # --- the recorded graph (docs/adr/0055) ---------------------------------------------------------------------
 
 

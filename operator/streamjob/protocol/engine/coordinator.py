@@ -273,6 +273,34 @@ class Coordinator:
         """
         return self._job.finished_before(task)
 
+    def ending_readers(self, task: str) -> list[str]:
+        """The tasks downstream of this one, directly or not, that read nothing else when it has ended: the
+        job drains, or all that they read is written by stages of the job.
+        """
+        drains = self._job.requested is Scenario.DRAIN
+        todo, found = [parse_task_id(task)[0]], list[str]()
+        for uid in todo:
+            for stage in self._job.graph.downstream(uid):
+                ends = [n for n in stage.tasks if drains or not self.tasks[n].reads_elsewhere]
+                if ends and stage.uid not in todo:
+                    found += ends
+                    todo.append(stage.uid)
+        return found
+
+    def stays_stopped(self, task: str) -> bool:
+        """Whether the script has stopped the task's last run: unless it starts another one, nothing of it is
+        flushed.
+        """
+        known = self.tasks.get(task)
+        if known is None or known.drained_before:
+            return False
+        return known.paused and not (known.exhausted or known.leaves_rest)
+
+    def has_flushed(self, uids: Iterable[str]) -> bool:
+        """Whether a task of these stages is being flushed, or was, in this epoch or before."""
+        stages = [s for s in map(self._job.graph.stages.get, uids) if s is not None]
+        return any(self.tasks[n].drains or self.tasks[n].operators_finished for s in stages for n in s.tasks)
+
     def connected(self, uid: str) -> set[str]:
         """The uids of the stages that edges connect with this one, directly or not, including itself."""
         return self._job.graph.connected(uid)

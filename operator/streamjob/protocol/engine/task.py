@@ -112,6 +112,11 @@ class Task:
         return self.ended and not self.operators_finished
 
     @property
+    def reads_elsewhere(self) -> bool:
+        """Whether it reads on when all that it reads of the job has ended."""
+        return self.own_sources and not self.own_ended
+
+    @property
     def can_snapshot(self) -> bool:
         """Whether it can take a snapshot. From the max watermark to the end of finish() there is no state to
         resume from.

@@ -31,7 +31,7 @@ from .jvm_watch import JvmWatch
 from .requests import Requests
 from .script.before_first_query import Patience, why_needed
 from .script.dead_queries import DeadQueries
-from .script.sessions import keeps_windows, not_flushed
+from .script.sessions import keeps_windows, not_flushed, stopped_by_script
 from .script.waits import Waits
 from .script_api import ScriptApi
 from .start.gate_keeper import GateKeeper
@@ -324,6 +324,9 @@ class Driver:
         self._all_queries_started(left)
         if not self.requests.stops:
             self.warn(*(not_flushed(run) for run in self.runs.all() if keeps_windows(run)))
+        if self.requests.drains:
+            stopped = [run for run in self.runs.all() if self._coordinator.stays_stopped(run.task)]
+            self.warn(*(stopped_by_script(run) for run in stopped))
         self._loop.take(ev.ScriptEnded(left))
         with self._loop.changed:
             self._loop.changed.wait_for(

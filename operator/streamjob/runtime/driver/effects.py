@@ -116,6 +116,9 @@ class EffectRunner:
 
     def _catch_up(self, effect: fx.CatchUp, run: Run) -> Event:
         task, upstream = effect.task, ", ".join(effect.upstream)
+        scenario = self._coordinator.tasks[task].scenario
+        if upstream and scenario is not None and scenario.is_drain:
+            run.event_time.hold()  # an earlier driver may have flushed what is upstream
         batch, caught_up = run.catch_up(self._say(task), math.inf if upstream else OWN_SECONDS)
         rest = caught_up is CaughtUp.UNKNOWN
         if rest:
@@ -130,10 +133,13 @@ class EffectRunner:
         task = effect.task
         self._say(task)(f"stage {task}: firing all event-time timers")
         self._mark_upstream(run)
+        self.hold_readers(run)
         result = run.fire_max_watermark()
+        if self._coordinator.upstream(run.uid):
+            run.event_time.release()  # the script may start a query from the same frame
         if result is None:
             batch = self._coordinator.tasks[task].batch
-            log.info("stage %s: holds no state, nothing to fire", task)
+            log.info("stage %s: its state holds nothing that waits for event time", task)
         else:
             batch = result.batch
             self._notes.drained(result)
@@ -141,10 +147,20 @@ class EffectRunner:
                 self._board.warn(endless(task, result))
             if (kept := kept_for_the_clock(task, result)) is not None:
                 self._board.warn(kept)
-            if run.appends and (beyond := beyond_the_end(task, result)) is not None:
+            if run.mode == "append" and (beyond := beyond_the_end(task, result)) is not None:
                 self._board.warn(beyond)
             log.info("stage %s: max watermark fired, %d batches up to %d", task, result.batches, batch)
         return ev.MaxWatermarkFired(task, batch)
+
+    def hold_readers(self, run: Run) -> None:
+        """Before the run is flushed, and when an earlier driver has done so: whoever reads what it emits and
+        ends behind it, reads that with a watermark that stands still, in however many batches. So none of it
+        is late, as in Flink, where the largest watermark comes behind all data.
+        """
+        with self._lock:
+            readers = self._coordinator.ending_readers(run.task)
+        for reader in [self._runs[task] for task in readers if task in self._runs]:
+            reader.event_time.hold()
 
     def _mark_upstream(self, run: Run) -> None:
         """Before the run is flushed: everything upstream of it is drained (see `finished_before`).
@@ -156,7 +172,7 @@ class EffectRunner:
         # The restored checkpoint flags those that have not been started.
         started = [self._runs[t] for t in upstream if t in self._runs and t not in self._marked]
         new = [other for other in started if not other.finished]
-        if not (new and run.directory.has_state()):
+        if not (new and run.can_be_flushed):
             return
         for other in new:
             other.directory.mark_drained()

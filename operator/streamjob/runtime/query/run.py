@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -31,6 +31,7 @@ from ..spark.max_watermark.batch import (
     run_max_watermark_batch,
     state_rows,
 )
+from ..spark.max_watermark.event_time import EventTime
 from ..spark.max_watermark.resting_query import RestingQuery, come_to_rest
 from ..spark.progress import described
 from ..spark.sources.end_of_input import read_by, traits_of
@@ -68,7 +69,8 @@ class Run:
     :param ends: where it reads and writes.
     :param definition: what the query is, if it has no checkpointLocation.
     :param unnamed: the same, if it has no name either.
-    :param appends: its output mode is append: an aggregation shows a window only when it is over.
+    :param mode: output mode, in lower case.
+    :param plan: the analyzed logical plan of its frame.
     :param exhausts: the query ends by itself, because its trigger only reads the input that exists.
     :param volatile: no other run can continue its source or its sink.
     :param finished: the restored checkpoint marks the task as finished, so it is not started.
@@ -97,7 +99,7 @@ class Run:
     definition: Definition | None = None
     unnamed: Definition | None = None
     each_batch: BatchFunction | None = None
-    appends: bool = True
+    mode: str = "append"
     exhausts: bool = False
     volatile: bool = False
     finished: bool = False
@@ -113,6 +115,7 @@ class Run:
     manager: Any = None
     find_table: FindTable = lambda: None
     sources: Sequence[Source] | None = None
+    plan: Callable[[], Any] = lambda: None
 
     def __post_init__(self) -> None:
         self.uid, self.task = self.name.uid, self.name.task
@@ -140,6 +143,15 @@ class Run:
     @property
     def files(self) -> HadoopFiles:
         return self.engine.files
+
+    @cached_property
+    def event_time(self) -> EventTime:
+        return EventTime(self.plan())
+
+    @property
+    def can_be_flushed(self) -> bool:
+        """Whether its state may hold what comes out at the end of event time, and another run can fire it."""
+        return not self.volatile and self.directory.has_state() and self.event_time.fires(self.mode)
 
     @property
     def is_active(self) -> bool:
@@ -212,7 +224,7 @@ class Run:
 
         The parameter, the result and the errors are those of `stop_at_boundary`.
         """
-        if self.query is not None and not self.volatile:
+        if self.query is not None and self.can_be_flushed:
             self._resting = come_to_rest(self.query, self.directory, self.engine.internals, on_wait=on_wait)
         if self._resting is None:
             return self.stop_at_boundary(on_wait)
@@ -320,11 +332,12 @@ class Run:
     def fire_max_watermark(self) -> DrainResult | None:
         """Fire every event-time timer. May be called again after a crash.
 
-        :returns: None if nothing can fire, or the run is volatile.
+        :returns: None if nothing can fire, or the run is volatile: no other run can continue its socket or
+            its memory sink.
         :raises QueryFailed: a batch failed; the next attempt runs it again.
         """
-        if self.volatile:
-            return None  # no other run can continue its socket or its memory sink
+        if not self.can_be_flushed and (self.volatile or not self.directory.drain_batches()):
+            return None
         if self._resting is not None and (result := self._resting.fire()) is not None:
             return result
         before = state_rows(self.directory, (self._caught_up, self.query))

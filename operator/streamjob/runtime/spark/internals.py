@@ -129,7 +129,7 @@ class Internals:
     def _stateful_operators(self, plan: Any) -> frozenset[int]:
         """The numbers of the stateful operators in a planned batch."""
         kind = self._loader.loadClass(f"{self.traits.stateful}.StatefulOperator")
-        infos = [node.stateInfo() for node in _nodes(plan) if kind.isInstance(node)]
+        infos = [node.stateInfo() for node in nodes(plan) if kind.isInstance(node)]
         return frozenset(int(info.get().operatorId()) for info in infos if info.isDefined())
 
     def file_manager(self, folder: str) -> Any:
@@ -245,7 +245,7 @@ class Execution:
         """Whether an operator of the last batch has timers or timeouts of processing time."""
         return any(
             str(getattr(node, mode)()).startswith("ProcessingTime")
-            for node in _nodes(self._execution.lastExecution().executedPlan())
+            for node in nodes(self._execution.lastExecution().executedPlan())
             for prefix, mode in _TIME_MODES.items()
             if str(node.getClass().getSimpleName()).startswith(prefix)
         )
@@ -315,8 +315,8 @@ class Execution:
         return [ROUND if f.endswith(self._one_round) else f for f in frames]
 
 
-def _nodes(plan: Any) -> Iterator[Any]:
-    """The operators of a physical plan."""
+def nodes(plan: Any) -> Iterator[Any]:
+    """The operators of a plan, physical or logical."""
     left = [plan]
     while left:
         yield (node := left.pop())

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from ....protocol.errors import StreamJobError
 from ....protocol.messages.driver_status import Problem
+from ....protocol.wording import fill
 from ...query.run import Run
 from .. import threads
 
@@ -76,6 +77,17 @@ def not_flushed(run: Run) -> Problem:
     remedy = "Let the script use one session for all queries, and stop it when all have ended"
     log.warning("%s. %s", text, remedy)
     return Problem("SessionStopped", text, remedy)
+
+
+def stopped_by_script(run: Run) -> Problem:
+    """The warning for a query that the script has stopped and not started again, in a drain."""
+    text = (
+        f"query {run.name.name!r} is not drained: the script has stopped it before. What its sources have "
+        "left and what its state holds has not come out; the savepoint has it"
+    )
+    remedy = fill("Leave the query to the drain. To continue with it, <new-job> <and-allow-drained>")
+    log.warning("%s. %s", text, remedy)
+    return Problem("QueryNotDrained", text, remedy)
 
 
 def end_spark(seconds: float) -> bool:

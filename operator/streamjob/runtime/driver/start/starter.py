@@ -22,7 +22,7 @@ from ...query.definition import Definition, redefined
 from ...query.places.claim import claim
 from ...query.run import Run
 from ...spark.engine import Engine
-from ...spark.handles import java_query, query_manager
+from ...spark.handles import analyzed_plan, java_query, query_manager
 from ...spark.session_conf import restarter, started
 from ...spark.sources.plan_sources import sources_of
 from ...spark.stream_writer import written
@@ -150,12 +150,15 @@ class Starter:
             self._observed_writes.watch(run)
             with start.own_sink.taken() if start.own_sink else nullcontext():
                 if not (run.finished or run.drained or before_finished or self.asked_to_end):
+                    self._hold_behind_a_flush(run, start.upstream)
                     with started:
                         run.query = original(writer, *args, **kwargs)
             run.jsq = java_query(run.query) if run.query else _idle(run)
             with self._loop.lock:
                 self._enter(run, start.upstream)
                 self._observed_writes.entered(run, start.upstream)
+            if run.finished or run.drained:
+                self._loop.work.hold_readers(run)
         if before_finished:
             self._job.warn(_finished_for_good(run))
         if run.finished or before_finished:
@@ -238,6 +241,14 @@ class Starter:
             ),
         )
 
+    def _hold_behind_a_flush(self, run: Run, upstream: tuple[str, ...]) -> None:
+        """The run ends with its upstream, which an earlier driver has flushed: see `hold_readers`."""
+        if self._requests.drains or not self.connections.has_own_sources(run.uid, run.ends):
+            with self._loop.lock:
+                flushed = self._coordinator.has_flushed(upstream)
+            if flushed:
+                run.event_time.hold()
+
     def _beside(self, run: Run) -> tuple[str, ...] | None:
         """`StageRecord.beside` of the stage: the stages that ran when its first run in this epoch started.
 
@@ -288,7 +299,7 @@ def _run(start: QueryStart) -> Run:
         definition=start.definition,
         unnamed=start.definition if said.name is None else None,
         each_batch=said.each_batch,
-        appends=(said.mode or "append").lower() == "append",
+        mode=(said.mode or "append").lower(),
         exhausts=said.exhausts,
         volatile=start.volatile,
         finished=start.finished,
@@ -304,6 +315,7 @@ def _run(start: QueryStart) -> Run:
         manager=query_manager(writer),
         find_table=start.find_table,
         sources=start.sources,
+        plan=lambda: analyzed_plan(writer),
     )
 
 

@@ -162,10 +162,10 @@ def beyond_the_end(task: str, result: DrainResult) -> Problem | None:
     if not result.windows_left:
         return None
     message = (
-        f"stage {task}: {result.windows_left} windows have not come out: they end after "
-        "9999-12-31T23:59:59.999Z, which is the end of time for a drain"
+        f"stage {task}: {result.windows_left} windows or groups have not come out: their event time is null, "
+        "or they end after 9999-12-31T23:59:59.999Z, which is the end of time for a drain"
     )
-    remedy = "Leave out rows whose event time only stands for none, such as 9999-12-31, before the window"
+    remedy = "Before the group, leave out rows whose event time is null or only stands for none (9999-12-31)"
     log.warning("%s. %s", message, remedy)
     return Problem("WindowsLeft", message, remedy)
 
