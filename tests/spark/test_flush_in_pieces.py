@@ -18,7 +18,7 @@ from streamjob.protocol.messages.commands import Mode
 from streamjob.runtime.spark.max_watermark.event_time import EventTime
 
 from .feeds import Feed, eventually
-from .scripts import Script, await_read, latest
+from .scripts import Script, await_read, await_said, latest
 
 MINUTES = 100
 PARTITIONS = {"spark.sql.shuffle.partitions": "4"}  # of a flush, each a file
@@ -208,3 +208,24 @@ def test_what_has_something_to_fire(
 ) -> None:
     made = frame(Feed(tmp_path / "in").stream(spark))
     assert EventTime(made._jdf.queryExecution().analyzed()).fires(mode) is fires  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+def test_a_query_that_the_script_has_stopped_is_told_to_be_left(tmp_path: Path) -> None:
+    job = script(
+        tmp_path,
+        """
+        up("a", "in")
+        reader = down("a")
+        await_batch(reader)
+        reader.stop()
+        say("stopped")
+        spark.streams.active[0].awaitTermination()
+        """,
+    )
+    with job.driver(spark_conf=PARTITIONS) as driver:
+        await_said(driver, "stopped")
+        assert not driver.finish(Mode.DRAIN).drained
+        status = driver.report()
+    (told,) = [w for w in status.warnings if w.reason == "QueryNotDrained"]
+    assert "'down'" in told.message

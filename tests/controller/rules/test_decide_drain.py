@@ -46,6 +46,15 @@ class TestDrain:
         assert ready is not None
         assert "7 rows of state are left" in ready.message
 
+    def test_a_query_that_the_script_had_stopped_is_named(self) -> None:
+        """What it has left does not come out: the job must not say that everything has."""
+        unfinished = replace(DRAINED, stages=record(2, 1, Scenario.STOP).stages)
+        before = job(state="Drained", status=ran(termination=requested("Drain")))
+        *_, d = look(observed(before, index=index(unfinished)))
+        ready = d.status.condition(ConditionType.READY)
+        assert ready is not None
+        assert "every window is flushed, but nothing of windows" in ready.message
+
     @pytest.mark.parametrize(("state", "seconds"), [("Stopped", 90.0), ("Drained", 5400.0)])
     def test_the_script_has_the_time_of_its_kind_of_end(self, state: str, seconds: float) -> None:
         patience = {"stopTimeout": "90s", "drainTimeout": "1h30m"}

@@ -79,7 +79,9 @@ def at_its_end(c: Context, s: Status) -> Decision:
     if c.desired is not DesiredState.RUN:
         left = s.termination.state_rows_left if s.termination else None
         kept = f", {left} rows of state are left" if left else ""
-        text = f"Drained with checkpoint {latest.checkpoint}: every window is flushed{kept}"
+        stopped = ", ".join(stage.uid for stage in latest.stages if not stage.finished)
+        but = f", but nothing of {stopped}" if stopped else ""
+        text = f"Drained with checkpoint {latest.checkpoint}: every window is flushed{but}{kept}"
         return c.decide(Phase.DRAINED, "Drained", text, status=s)
     savepoint = latest.savepoint or "its savepoint"
     problem = Problem(
