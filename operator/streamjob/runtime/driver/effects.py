@@ -135,7 +135,9 @@ class EffectRunner:
         self._mark_upstream(run)
         self.hold_readers(run)
         result = run.fire_max_watermark()
-        if self._coordinator.upstream(run.uid):
+        with self._lock:
+            held = bool(self._coordinator.upstream(run.uid))
+        if held:
             run.event_time.release()  # the script may start a query from the same frame
         if result is None:
             batch = self._coordinator.tasks[task].batch
