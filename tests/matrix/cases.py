@@ -9,7 +9,9 @@ GROUPS = {
     "files": ("files", "delta", "iceberg", "portions"),
     "kafka": ("kafka", "kafka-max", "kafka-min"),
     "rate": ("rate",),
+    "chain": ("files", "chain"),
 }
+CHAIN = "chain"  # reads what `files` writes, a file a batch
 ENDLESS = "rate"  # goes on for ever by itself
 TRIGGERS = ("default", "interval", "available", "once")
 ENDS = ("end", "stop", "kill", "handover", "drain", "drain-at-start")

@@ -19,7 +19,7 @@ from streamjob.protocol.messages.commands import Mode
 from tests.zoo.running import PATIENCE, Ended, Home, Process
 from tests.zoo.ways import ends_within
 
-from .cases import ENDLESS, LIVE, Case
+from .cases import CHAIN, ENDLESS, LIVE, Case
 from .sources import BEFORE, DURING, ROWS, START, STEP, WINDOW, Sources, partitions
 
 APP = Path(__file__).with_name("app.py")
@@ -97,7 +97,7 @@ class Job:
     def _read(self) -> list[int]:
         """Rows that each query has read, as far as it has printed that."""
         self._count(self._printed())
-        return [sum(self._rows[name].values()) for name in self.case.sources]
+        return [sum(self._rows[name].values()) for name in self.case.sources if name != CHAIN]
 
     def _printed(self) -> str:
         return "\n".join(f.read_text(errors="replace") for f in sorted(self.home.folder.glob("start-*.out")))
@@ -202,7 +202,13 @@ def go(sources: Sources, case: Case, seed: int) -> list[str]:
     problems, everything = job.problems, case.end in READS_ALL
     for name in case.sources:
         problems += [f"{name}: {text}" for text in wrong(name, job.out / name, everything=everything)]
+    if CHAIN in case.sources and ids_in(job.out / CHAIN) != ids_in(job.out / "files"):
+        problems.append("the chain has not read what the query before it has written")
     return problems
+
+
+def ids_in(out: Path) -> list[int]:
+    return sorted(i for _, found in committed(out) for i in found)
 
 
 def wrong(name: str, out: Path, *, everything: bool) -> list[str]:

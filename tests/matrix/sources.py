@@ -13,7 +13,7 @@ from dev.broker import CONNECTORS, Kafka
 from dev.tables import jars
 from tests.zoo.running import SETTINGS, environment
 
-from .cases import ENDLESS, Case
+from .cases import CHAIN, ENDLESS, Case
 
 UNIT = 20  # rows of a file, a commit, or what is sent to a topic at a time
 BEFORE, DURING = 6, 4  # units that are there at the start, and that come while the job runs
@@ -59,7 +59,7 @@ class Sources:
 
     def where(self, name: str) -> str:
         """Where a query reads the source of this name."""
-        places = {"delta": str(self.home / "table"), "iceberg": "lake.db.rows", ENDLESS: ""}
+        places = {"delta": str(self.home / "table"), "iceberg": "lake.db.rows", ENDLESS: "", CHAIN: ""}
         if name.startswith("kafka"):
             assert self._kafka is not None
             return f"{self._kafka.address}/{self.home.name}"
