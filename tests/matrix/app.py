@@ -119,7 +119,10 @@ for source, where in inputs.items():
         .groupBy(F.window("at", "5 minutes"))
         .agg(F.collect_list("id").alias("ids"))
     )
-    writer = windows.select(F.unix_seconds("window.start").alias("start"), "ids").writeStream
+    windows = windows.select(F.unix_seconds("window.start").alias("start"), "ids")
+    if source == held_back:
+        windows = windows.repartition(5)  # in files, which the next query reads one by one
+    writer = windows.writeStream
     writer = writer.queryName(source).format("json")
     writer = writer.option("checkpointLocation", f"{out}-checkpoints/{source}")
     if TRIGGERS[trigger]:
