@@ -299,7 +299,7 @@ class Coordinator:
     def has_flushed(self, uids: Iterable[str]) -> bool:
         """Whether a task of these stages is being flushed, or was, in this epoch or before."""
         stages = [s for s in map(self._job.graph.stages.get, uids) if s is not None]
-        return any(self.tasks[n].drains or self.tasks[n].operators_finished for s in stages for n in s.tasks)
+        return any(self.tasks[n].drains for s in stages for n in s.tasks)
 
     def connected(self, uid: str) -> set[str]:
         """The uids of the stages that edges connect with this one, directly or not, including itself."""

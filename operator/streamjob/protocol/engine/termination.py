@@ -116,9 +116,7 @@ class TaskTermination(Roster):
             return self._let_go(name) if self.requested is Scenario.DRAIN else []
         uid = parse_task_id(name)[0]
         sources = self.sources(uid)
-        if self.requested is None and (
-            (task.own_sources and not task.own_ended) or not (sources or task.own_ended)
-        ):
+        if self.requested is None and (task.reads_elsewhere or not (sources or task.own_ended)):
             return []
         upstream = [self.counters.of(stage.uid).tasks for stage in self.graph.upstream(uid)]
         stopped = any(t.stopped for t in upstream)

@@ -268,10 +268,8 @@ class Dispatcher(Generic[R]):
         if not isinstance(step.effect, OF_RUN):
             return False
         task = step.effect.task
-        run, owes_commit = (
-            self.runs.get(task),
-            isinstance(step.effect, Close) and self._queues[task].owes_commit,
-        )
+        run = self.runs.get(task)
+        owes_commit = isinstance(step.effect, Close) and self._queues[task].owes_commit
         return owes_commit or run is None or step.run is None or not run.continues(step.run)
 
     # --- failures -------------------------------------------------------------------------------------------

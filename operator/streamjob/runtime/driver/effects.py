@@ -106,8 +106,7 @@ class EffectRunner:
     # --- the end of a task ----------------------------------------------------------------------------------
 
     def _stop(self, effect: fx.StopAtBoundary, run: Run) -> Event:
-        scenario = self._coordinator.tasks[effect.task].scenario
-        drains = scenario is not None and scenario.is_drain
+        drains = self._is_drained(effect.task)
         come = run.rest_at_boundary if drains else run.stop_at_boundary
         batch = come(self._say(effect.task))
         if not drains and (flushed := run.complete_flush(self._say(effect.task))) is not None:
@@ -116,8 +115,7 @@ class EffectRunner:
 
     def _catch_up(self, effect: fx.CatchUp, run: Run) -> Event:
         task, upstream = effect.task, ", ".join(effect.upstream)
-        scenario = self._coordinator.tasks[task].scenario
-        if upstream and scenario is not None and scenario.is_drain:
+        if upstream and self._is_drained(task):
             run.event_time.hold()  # an earlier driver may have flushed what is upstream
         batch, caught_up = run.catch_up(self._say(task), math.inf if upstream else OWN_SECONDS)
         rest = caught_up is CaughtUp.UNKNOWN
@@ -153,6 +151,11 @@ class EffectRunner:
                 self._board.warn(beyond)
             log.info("stage %s: max watermark fired, %d batches up to %d", task, result.batches, batch)
         return ev.MaxWatermarkFired(task, batch)
+
+    def _is_drained(self, task: str) -> bool:
+        """Whether the task ends in order to be flushed."""
+        scenario = self._coordinator.tasks[task].scenario
+        return scenario is not None and scenario.is_drain
 
     def hold_readers(self, run: Run) -> None:
         """Before the run is flushed, and when an earlier driver has done so: whoever reads what it emits and

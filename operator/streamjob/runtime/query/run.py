@@ -163,10 +163,8 @@ class Run:
         self.ends = ends
         with self._noting:
             if self.recorded_endpoints is not None:
-                self.recorded_endpoints, self._are_noted = (
-                    self.recorded_endpoints.with_writes(ends.wrote),
-                    False,
-                )
+                self.recorded_endpoints = self.recorded_endpoints.with_writes(ends.wrote)
+                self._are_noted = False
 
     @property
     def brokers(self) -> list[str]:
@@ -336,7 +334,7 @@ class Run:
             its memory sink.
         :raises QueryFailed: a batch failed; the next attempt runs it again.
         """
-        if not self.can_be_flushed and (self.volatile or not self.directory.drain_batches()):
+        if self.volatile or not (self.can_be_flushed or self.directory.drain_batches()):
             return None
         if self._resting is not None and (result := self._resting.fire()) is not None:
             return result
