@@ -97,11 +97,26 @@ def test_a_job_that_is_drained_is_not_told_to_break_the_drain_off() -> None:
     assert "while `spec.state` is Drained, the API server takes only Cancelled" in manual
 
 
+def test_the_scale_subresource_leads_to_fields_that_exist() -> None:
+    (version,) = definition()["spec"]["versions"]
+    kinds = {}
+    for name, path in version["subresources"]["scale"].items():
+        node = version["schema"]["openAPIV3Schema"]
+        for field in path.removeprefix(".").split("."):
+            node = node["properties"][field]
+        kinds[name] = node["type"]
+    assert kinds == {
+        "specReplicasPath": "integer",
+        "statusReplicasPath": "integer",
+        "labelSelectorPath": "string",
+    }
+
+
 def test_names_columns_and_status() -> None:
     spec = definition()["spec"]
     assert spec["names"]["shortNames"] == ["sj"]
     (version,) = spec["versions"]
-    assert version["subresources"] == {"status": {}}
+    assert set(version["subresources"]) == {"status", "scale"}
     wide = [c["name"] for c in version["additionalPrinterColumns"] if not c.get("priority")]
     assert wide == ["Ready", "State", "Phase", "Restarts", "Epoch", "Checkpoint", "Age"]
 

@@ -57,6 +57,21 @@ class Api:
             dry_run="All",
         )
 
+    async def scale(self, body: Job, replicas: int) -> Job:
+        """What `kubectl scale` does."""
+        return await self.objects.patch_namespaced_custom_object_scale(
+            *("streamjob.dev", "v1alpha1", "default", "streamjobs", body["metadata"]["name"]),
+            {"spec": {"replicas": replicas}},
+            _content_type="application/merge-patch+json",
+        )
+
+    async def report(self, body: Job, status: Job) -> None:
+        await self.objects.patch_namespaced_custom_object_status(
+            *("streamjob.dev", "v1alpha1", "default", "streamjobs", body["metadata"]["name"]),
+            {"status": status},
+            _content_type="application/merge-patch+json",
+        )
+
     async def delete(self, name: str) -> None:
         await self.objects.delete_namespaced_custom_object(
             "streamjob.dev", "v1alpha1", "default", "streamjobs", name
@@ -439,6 +454,7 @@ def _change(path: str, value: Any) -> Callable[[Job], None]:
 
 START = {"savepoint": "/sp/x", "allowDrained": False}
 LENIENT = {"allowNonRestoredState": True}
+TWO = {"instances": 2}
 CHANGES = [
     ({}, _change("spec.storage.checkpoints", "/elsewhere"), "storage.checkpoints cannot change"),
     ({"state": "Drained"}, _change("spec.state", "Running"), "a drain is an end"),
@@ -470,6 +486,12 @@ CHANGES = [
     ({"state": "Cancelled"}, _change("spec.state", "Running"), None),
     ({"restoreFrom": START}, _change("spec.restoreFrom.allowDrained", True), None),
     ({}, _change("spec.storage.savepoints", "/elsewhere"), None),
+    ({"executor": TWO}, _change("spec.executor.instances", 0), "cannot be scaled to 0 executors"),
+    ({"executor": TWO}, _change("spec.executor", None), "cannot be scaled to 0 executors"),
+    ({"executor": TWO}, _change("spec.executor", {"dynamicAllocation": {"max": 4}}), None),
+    ({"executor": TWO, "suspend": True}, _change("spec.executor", None), None),
+    ({"executor": TWO, "state": "Stopped"}, _change("spec.executor", None), None),
+    ({}, _change("spec.executor.instances", 2), None),
 ]
 
 
@@ -483,6 +505,31 @@ async def test_changes(api: Api, spec: Job, change: Callable[[Job], None], sente
         return
     with pytest.raises(client.ApiException) as refusal:
         await api.replace(changed)
+    assert refusal.value.status == 422
+    assert sentence in json.loads(refusal.value.body)["message"]
+
+
+async def test_the_scale_subresource_is_the_number_of_executors(api: Api) -> None:
+    made = await api.create(job(executor=TWO), dry_run=False)
+    scale = await api.scale(made, 3)
+    assert scale["spec"] == {"replicas": 3}
+    status = {"executors": {"wanted": 3, "running": 1, "min": 3, "max": 3}, "selector": "a=b"}
+    await api.report(made, status)
+    assert (await api.scale(made, 4))["status"] == {"replicas": 1, "selector": "a=b"}
+
+
+@pytest.mark.parametrize(
+    ("executor", "replicas", "sentence"),
+    [
+        (TWO, 0, "cannot be scaled to 0 executors"),
+        (TWO, 1001, "should be less than or equal to 1000"),
+        ({"dynamicAllocation": {"max": 4}}, 2, "instances and dynamicAllocation exclude each other"),
+    ],
+)
+async def test_a_scale_that_is_refused(api: Api, executor: Job, replicas: int, sentence: str) -> None:
+    made = await api.create(job(executor=executor), dry_run=False)
+    with pytest.raises(client.ApiException) as refusal:
+        await api.scale(made, replicas)
     assert refusal.value.status == 422
     assert sentence in json.loads(refusal.value.body)["message"]
 

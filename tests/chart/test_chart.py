@@ -151,7 +151,10 @@ def test_whoever_may_view_or_edit_may_do_so_with_streamjobs() -> None:
     }
     assert {verb for verb, _ in rights(roles["ops-sj-streamjob-view"])} == {"get", "list", "watch"}
     everything = rights(roles["ops-sj-streamjob-view"]) | rights(roles["ops-sj-streamjob-edit"])
-    assert {resource for _, resource in everything} == {"streamjobs"}, "the status is the controller's"
+    assert {resource for _, resource in everything} == {
+        "streamjobs",
+        "streamjobs/scale",
+    }, "the status is the controller's"
 
 
 @pytest.mark.parametrize("watch", ["watch.namespaces={a,b}", "watch.allNamespaces=true"])

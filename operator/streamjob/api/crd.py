@@ -34,6 +34,12 @@ COLUMNS = (
 # The status that the API server shows until the controller writes one. Flux (kstatus) takes an object without
 # an observed generation for finished; one that differs from metadata.generation means "in progress".
 UNSEEN = {"observedGeneration": -1}
+# `kubectl scale`, HorizontalPodAutoscaler and KEDA change the number of executors through this subresource.
+SCALE = {
+    "specReplicasPath": ".spec.executor.instances",
+    "statusReplicasPath": ".status.executors.running",
+    "labelSelectorPath": ".status.selector",
+}
 WIDE = 1 << 31  # an integer that may reach this needs 64 bits
 # The keys to keep, in the order of the generated file: what a reader looks for comes first.
 KEPT = (
@@ -78,7 +84,7 @@ def definition() -> dict[str, Any]:
                     "name": VERSION,
                     "served": True,
                     "storage": True,
-                    "subresources": {"status": {}},
+                    "subresources": {"status": {}, "scale": SCALE},
                     "additionalPrinterColumns": [_column(*c) for c in COLUMNS],
                     "schema": {"openAPIV3Schema": schema()},
                 }

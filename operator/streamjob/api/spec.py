@@ -115,6 +115,12 @@ class Spec(Model):
                 "first epoch began; make a new StreamJob",
             ),
             (
+                "self.state != 'Running' || self.suspend || has(self.executor.dynamicAllocation) || "
+                "self.executor.instances > 0 || oldSelf.executor.instances == 0",
+                "a running job cannot be scaled to 0 executors: everything would run in its driver. To pause "
+                "it, set spec.suspend to true; a job that is suspended can also be changed so",
+            ),
+            (
                 f"!has(self.ui) || ({_setting('spark.ui.enabled', 'true')} != 'false' && "
                 f"{_setting('spark.ui.port', '4040')}.matches('^[1-9][0-9]{{0,4}}$'))",
                 "spec.ui needs Spark's UI: sparkConf must not set spark.ui.enabled to false, nor "

@@ -229,6 +229,11 @@ class Status(Model):
         "current one runs. Every query of it has ended; its process exits.",
     )
     executors: ExecutorsStatus | None = None
+    selector: str | None = Field(
+        default=None,
+        description="Label selector of the executors' pods, for `kubectl scale` and a "
+        "HorizontalPodAutoscaler.",
+    )
     last_exit: ExitStatus | None = None
     stages: tuple[StageInfo, ...] = Field(
         default=(), description="The job's streaming queries, as the driver last reported them."

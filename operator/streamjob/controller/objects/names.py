@@ -81,8 +81,13 @@ def driver_selector(uid: str) -> str:
     return f"{LABEL_UID}={uid},{LABEL_COMPONENT}={DRIVER}"
 
 
+def all_executors(uid: str) -> str:
+    """The label selector of the job's executors, whatever their epoch."""
+    return f"{LABEL_UID}={uid},{LABEL_COMPONENT}={EXECUTOR}"
+
+
 def executor_selector(uid: str, epoch: int) -> str:
-    return f"{LABEL_UID}={uid},{LABEL_COMPONENT}={EXECUTOR},{LABEL_EPOCH}={epoch}"
+    return f"{all_executors(uid)},{LABEL_EPOCH}={epoch}"
 
 
 def _folder(job: StreamJob) -> str:

@@ -37,6 +37,7 @@ from ...protocol.messages.driver_status import (
 )
 from ...protocol.restore.recovery import left_behind
 from ...protocol.times import moment, timestamp
+from ..objects import names
 from ..reports.log_redaction import without_secrets
 from ..reports.messages import how_it_went, sentence
 from ..reports.stages import stages
@@ -79,6 +80,7 @@ def seen(observed: Observed) -> Status:
             "handed_over": _leaving(observed, old.handed_over),
             "last_exit": _last_exit(observed, old.last_exit),
             "executors": observed.executors,
+            "selector": names.all_executors(observed.job.metadata.uid),
             "stages": stages(report, old.stages) or old.stages,
             "checkpoint": _newer(old.checkpoint, _checkpoint(latest) if latest else None, lambda c: c.latest),
             "aborted_checkpoint": _aborted(report) or old.aborted_checkpoint,
