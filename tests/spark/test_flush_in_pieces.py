@@ -114,6 +114,28 @@ def test_the_end_of_an_input_is_read_in_pieces_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_two_readers_of_one_frame_one_of_them_slow(tmp_path: Path) -> None:
+    """They share the delay of the watermark. It stands still until the slow one has been flushed, too."""
+    job = script(
+        tmp_path,
+        """
+        up("a", "in")
+        reader = spark.readStream.schema("start timestamp, v long").option("maxFilesPerTrigger", 1)
+        rows = reader.json(f"{home}/mid/a").withWatermark("start", "10 minutes")
+        slowly = F.udf(lambda v: (time.sleep(2 * (v > 200)), v)[1], "long")  # the last hour
+        for name, frame in {"down": rows, "slow": rows.withColumn("v", slowly("v"))}.items():
+            sums = frame.groupBy(F.window("start", "10 minutes")).agg(F.sum("v").alias("v"))
+            start(name, sums.select("window.start", "v"), folder="out-" + name)
+        spark.streams.awaitAnyTermination()
+        """,
+    )
+    with job.driver(spark_conf=PARTITIONS) as driver:
+        await_all_read(driver, "a")
+        assert driver.finish(Mode.DRAIN).drained
+    assert written(tmp_path / "out-down") == written(tmp_path / "out-slow") == sums()
+
+
+@pytest.mark.slow
 def test_two_upstreams_one_of_them_slow(tmp_path: Path) -> None:
     job = script(
         tmp_path,
@@ -162,7 +184,7 @@ def test_a_watermark_stands_still_until_it_is_released(
 ) -> None:
     feed = Feed(tmp_path / "in")
     rows = feed.stream(spark).withWatermark("t", "1 minute").groupBy(F.window("t", "1 minute")).count()
-    event_time = EventTime(rows._jdf.queryExecution().analyzed())
+    event_time = EventTime(rows._jdf.queryExecution().analyzed(), spark._jvm)
     writer = rows.writeStream.format("noop").outputMode("append")
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
 
@@ -176,11 +198,14 @@ def test_a_watermark_stands_still_until_it_is_released(
     try:
         assert watermark_after(5) == "00:04"
         for _ in range(1 + again):
-            event_time.hold()
+            event_time.hold("sums")
+        event_time.hold("of the same frame")
         assert watermark_after(30) == "00:04"
         for _ in range(1 + again):
-            event_time.release()
-        assert watermark_after(40) == "00:39"
+            event_time.release("sums")
+        assert watermark_after(40) == "00:04"
+        event_time.release("of the same frame")
+        assert watermark_after(50) == "00:49"
     finally:
         query.stop()
 
@@ -207,7 +232,8 @@ def test_what_has_something_to_fire(
     spark: SparkSession, tmp_path: Path, frame: Callable[..., object], mode: str, fires: bool
 ) -> None:
     made = frame(Feed(tmp_path / "in").stream(spark))
-    assert EventTime(made._jdf.queryExecution().analyzed()).fires(mode) is fires  # type: ignore[attr-defined]
+    plan = made._jdf.queryExecution().analyzed()  # type: ignore[attr-defined]
+    assert EventTime(plan, spark._jvm).fires(mode) is fires
 
 
 @pytest.mark.slow

@@ -69,7 +69,7 @@ def main(source: str, home: str, broker: str = "", end: str = "{}") -> None:
     # Spark gives the process of a Python source ten seconds to come up: other queries would take its share of
     # a busy machine, and on a very busy one the query has to be started again.
     while started.lastProgress is None:
-        if not started.isActive:
+        if started.exception() is not None:
             started = ticks.start(f"{home}/ticks")
         time.sleep(0.05)
 

@@ -116,7 +116,7 @@ class EffectRunner:
     def _catch_up(self, effect: fx.CatchUp, run: Run) -> Event:
         task, upstream = effect.task, ", ".join(effect.upstream)
         if upstream and self._is_drained(task):
-            run.event_time.hold()  # an earlier driver may have flushed what is upstream
+            run.event_time.hold(task)  # an earlier driver may have flushed what is upstream
         batch, caught_up = run.catch_up(self._say(task), math.inf if upstream else OWN_SECONDS)
         rest = caught_up is CaughtUp.UNKNOWN
         if rest:
@@ -136,7 +136,7 @@ class EffectRunner:
         with self._lock:
             held = bool(self._coordinator.upstream(run.uid))
         if held:
-            run.event_time.release()  # the script may start a query from the same frame
+            run.event_time.release(task)  # the script may start a query from the same frame
         if result is None:
             batch = self._coordinator.tasks[task].batch
             log.info("stage %s: its state holds nothing that waits for event time", task)
@@ -165,7 +165,7 @@ class EffectRunner:
         with self._lock:
             readers = self._coordinator.ending_readers(run.task)
         for reader in [self._runs[task] for task in readers if task in self._runs]:
-            reader.event_time.hold()
+            reader.event_time.hold(reader.task)
 
     def _mark_upstream(self, run: Run) -> None:
         """Before the run is flushed: everything upstream of it is drained (see `finished_before`).

@@ -146,7 +146,7 @@ class Run:
 
     @cached_property
     def event_time(self) -> EventTime:
-        return EventTime(self.plan())
+        return EventTime(self.plan(), self.engine.jvm)
 
     @property
     def can_be_flushed(self) -> bool:

@@ -247,7 +247,7 @@ class Starter:
             with self._loop.lock:
                 flushed = self._coordinator.has_flushed(upstream)
             if flushed:
-                run.event_time.hold()
+                run.event_time.hold(run.task)
 
     def _beside(self, run: Run) -> tuple[str, ...] | None:
         """`StageRecord.beside` of the stage: the stages that ran when its first run in this epoch started.
