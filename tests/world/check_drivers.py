@@ -99,16 +99,30 @@ class Drivers(Ledger):
 
     def _made_way(self, truth: Truth, config: DriverConfig, new: str) -> None:
         """V13: a driver that ended in order, for one with another specification, has left a savepoint."""
-        if truth.ended_well == new and self._undisturbed and self.world.server.rights is self.world.rights:
+        if config.round and self._stored(config.job.uid) is not None:
+            self._of_a_round(truth, config)
+        elif truth.ended_well == new and self._undisturbed and self.world.server.rights is self.world.rights:
             self.fail("V11", f"epoch {config.epoch} starts, and the script has come to its own end")
         record = config.restore.latest
         if truth.last is not None and record is not None and record.scenario is not None:
             epoch, before = truth.last
             in_order = record.epoch == epoch and config.restore.exact and record.request_id is not None
             copies = self.world.plan.shape.upgrade in ("Savepoint", "Handover")
-            if in_order and before != new and record.savepoint is None and copies:
+            overdue = (record.request_id or "").startswith("round-")
+            if in_order and before != new and record.savepoint is None and copies and not overdue:
                 self.fail("V13", f"epoch {epoch} made way for another specification without a savepoint")
         truth.last = (config.epoch, new)
+
+    def _of_a_round(self, truth: Truth, config: DriverConfig) -> None:
+        """V14: a driver that only runs belongs to a round, and the round has not ended by itself before."""
+        record = config.restore.latest
+        ended = record is not None and record.request_id is None and record.scenario is not None
+        if config.termination is not None or not ended or record is None:
+            return
+        if record.epoch >= truth.round_since and config.restore.exact and truth.last is not None:
+            self.fail(
+                "V14", f"epoch {config.epoch} runs a round again that has ended with {record.checkpoint}"
+            )
 
     @property
     def _undisturbed(self) -> bool:
@@ -120,6 +134,11 @@ class Drivers(Ledger):
 
     def query_started(self, driver: Driver, query: Query) -> None:
         self.truth(driver.config.job.uid).began[query.task] = driver.config.epoch
+
+    def fires(self, driver: Driver) -> None:
+        """The max watermark of a query."""
+        if driver.config.round and not driver.requests.drains:
+            self.fail("V14", f"{driver.me} flushes, and its round is not the last one")
 
     def command(
         self,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from streamjob.protocol.lifecycle import Scenario
+from streamjob.protocol.times import moment
 
 from .apiserver import Obj
 from .ground_truth import Ledger, Truth, broken, broken_text, made_from
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from .driver import Driver
 
 
+DUE = timedelta(minutes=2)  # that a round may begin late
+TIMEOUT = timedelta(minutes=8)  # of a round, see `user`
 UI = {"service": "services", "ingress": "ingresses", "httpRoute": "httproutes"}
 
 
@@ -60,6 +64,13 @@ class End(Ledger):
         drivers = [d for d in alive if d.may_write]
         standbys = [d for d in alive if not d.may_write]
         running = [self._pod_of(d) for d in drivers]
+        if phase == "Waiting" and (late := moment(status["rounds"]["next"]) + DUE) < self.world.now():
+            return f"the round of {late - DUE} has not begun"
+        began = (status.get("rounds") or {}).get("began")
+        if began and phase == "Running" and moment(began) + TIMEOUT + DUE < self.world.now():
+            return f"the round of {began} goes on"
+        if stalled["reason"] == "RolledBack" and phase == "Waiting":
+            return None if truth.tried[made_from(job)] or broken(job) else "it was rolled back untried"
         if stalled["reason"] == "RolledBack" and phase == wanted == "Running":
             if any(p is not None and made_from(p) == made_from(job) for p in running):
                 return "it is said to be rolled back, and runs with what the spec asks for"
@@ -71,7 +82,9 @@ class End(Ledger):
         if broken(job) and wanted != "Cancelled" and (nothing_behind or broken_text(upgrade.get("previous"))):
             return None  # there is nothing to go back to
         if phase == wanted == "Running" and any(p and made_from(p) != made_from(job) for p in running):
-            pending = self.world.plan.shape.upgrade == "NextEpoch" and upgrade.get("step") == "Pending"
+            shape = self.world.plan.shape
+            pending = shape.upgrade == "NextEpoch" or shape.rounds is not None
+            pending = pending and upgrade.get("step") == "Pending"
             return None if pending else "a driver runs that is made from something else"
         if self._excuse(stalled["reason"] if stalled["status"] == "True" else "", phase, job, truth, wanted):
             return None
@@ -86,7 +99,7 @@ class End(Ledger):
         if job["spec"]["savepoint"].get("nonce") != status.get("savepointNonce"):
             return "the newest savepoint.nonce has not been answered"
         ends = {
-            "Running": "Finished",
+            "Running": "Finished Waiting",
             "Suspended": "Finished Drained Failed",
             "Stopped": "Finished Drained",
             "Drained": "Finished",
@@ -131,7 +144,7 @@ class End(Ledger):
     def _excuse(self, reason: str, phase: str | None, job: Obj, truth: Truth, wanted: str) -> bool:
         """It stands still with a word why: what a person has broken, a person mends."""
         if phase == "Failed":
-            return bool(job["spec"]["restart"]["policy"] == "Never")
+            return bool(job["spec"]["restart"]["policy"] == "Never") or reason == "RoundNotEnded"
         if reason == "Escalated":
             ended = phase in ("Stopped", "Cancelled") and not self._not_over(job)
             return ended and self._escalated(job, truth)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from streamjob.api.crd import UNSEEN
 from streamjob.api.types import duration
@@ -58,6 +58,7 @@ class Jobs(Ledger):
             truth.asked.setdefault(is_["termination"]["requestId"], self.world.now())
         if asked := is_.get("savepointRequest"):
             self._asked(asked, truth)
+        self._rounds(new, was, is_, truth)
         if (is_.get("driver") or {}).get("uid"):
             truth.seen.add(is_["driver"]["uid"])
         if is_.get("phase") != was.get("phase"):
@@ -82,6 +83,46 @@ class Jobs(Ledger):
         for condition in is_.get("conditions") or ():
             if condition["type"] == "Stalled" and condition["status"] == "True" and not condition["message"]:
                 self.fail("V10", f"Stalled for {condition['reason']} without a word")
+
+    def _rounds(self, job: Obj, was: Obj, is_: Obj, truth: Truth) -> None:
+        """V14: a round begins once for each of its times, or because somebody asks for it; one that has
+        succeeded has left its checkpoint.
+        """
+        spec, before, now = job["spec"].get("schedule"), was.get("rounds") or {}, is_.get("rounds") or {}
+        if spec is None:
+            return
+        if now.get("last") != before.get("last"):
+            self._success("Stopped", truth, job["metadata"]["uid"])
+            self._round_over(truth)
+        busy = (self.world.plan.shape.bounded or 60) > 10
+        if self.world.plan.calm and not busy and now.get("missed"):
+            self.fail("V14", f"{now['missed']} rounds are missed, and nothing is in their way")
+        period = timedelta(minutes=self.world.plan.shape.rounds or 1)
+        breaks = {"suspend", "Stopped", "Cancelled"} & {s.do for s in self.world.plan.steps}
+        known = truth.round_began or moment(job["metadata"]["creationTimestamp"])
+        waits = self.world.plan.calm and not breaks and is_.get("phase") == "Waiting"
+        if waits and self.world.now() > known + 2 * period:
+            self.fail("V14", f"no round has begun since {known}")
+        if now.get("began") in (None, before.get("began")):
+            return
+        began = moment(now["began"])
+        due = began - (began - datetime.min.replace(tzinfo=began.tzinfo)) % period
+        since = truth.round_began or moment(job["metadata"]["creationTimestamp"])
+        asked = spec["nonce"] != (truth.round_nonce or 1)
+        # One whose spec was changed may begin again after its failure, and a live driver is taken into one.
+        changed = was.get("phase") == "Failed" or (is_.get("driver") or {}).get("phase") == "Running"
+        if not (asked or changed or due > since or any(self.world.plan.skews)):
+            self.fail("V14", f"a round begins at {began}, the last one at {since}, and none is due between")
+        truth.round_began, truth.round_nonce = began, spec["nonce"]
+        truth.round_since = now.get("afterEpoch", 0) + 1
+
+    def _round_over(self, truth: Truth) -> None:
+        if max(truth.started, default=0) < truth.round_since:
+            self.fail("V14", "a round is said to have succeeded that has had no driver")
+        final = [r for r in truth.index.values() if r["scenario"]]
+        newest = max(final, key=lambda r: r["checkpoint"], default=None)
+        if newest is not None and newest["request_id"] is not None:
+            self.fail("V14", f"a round is said to have succeeded that {newest['request_id']} has broken off")
 
     def _asked(self, asked: Obj, truth: Truth) -> None:
         """A live savepoint: what is said of it is what the index and the storage have."""

@@ -50,6 +50,9 @@ class Truth:
     prepares: datetime | None = None  # since when a driver has been prepared, or was
     late: bool = False  # it had its whole time before it was given up
     prepared: set[int] = field(default_factory=set)  # epochs whose driver has come to its gate
+    round_began: datetime | None = None  # the newest round, as the status says
+    round_since: int = 0  # its first epoch
+    round_nonce: int | None = None  # the newest nonce when it began
     last: tuple[int, str] | None = None  # epoch of the newest container, and what it was made from
 
 

@@ -61,6 +61,8 @@ class Shape:
     :param runtime: as `spec.runtime`.
     :param history: as `spec.restart.failedDriversHistoryLimit`.
     :param standby: as `spec.driver.standby`.
+    :param rounds: minutes between two rounds (`spec.schedule`); None: it has none. `bounded` is then of each
+        round, and without it a round does not end by itself.
     :param ui: with Service, Ingress and HTTPRoute for Spark's UI.
     """
 
@@ -83,6 +85,7 @@ class Shape:
     history: int = 1
     ui: bool = False
     standby: bool = False
+    rounds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -228,6 +231,8 @@ def random_plan(seed: int) -> Plan:
         steps = _handed_over(steps, handover)
     if shape.standby:
         steps = _stood_by(steps, standby)
+    if (rounds := Random(f"rounds {seed}")).random() < 0.2:
+        shape, steps = _in_rounds(shape, steps, rounds)
     deaf = rng.choice(("",) * 18 + ("pods", "streamjobs"))
     first = rng.choice((None,) * 20 + tuple(Fault))
     return Plan(seed, shape, tuple(steps), faults, mishaps, weather, skews, deaf, first)
@@ -267,6 +272,30 @@ def _stood_by(steps: list[Step], rng: Random) -> list[Step]:
     if any(step.do == "no standby" for step in between) and rng.random() < 0.7:
         between.append(Step("standby", rng.choice(DELAYS)))
     return [*steps[:1], *between, *steps[1:]]
+
+
+def _in_rounds(shape: Shape, steps: list[Step], rng: Random) -> tuple[Shape, list[Step]]:
+    """A job with a schedule: its script ends by itself, as a rule."""
+    bounded = rng.choice((1, 3, 3, 10, 40)) if rng.random() < 0.9 else None
+    shape = replace(
+        shape,
+        rounds=rng.choice((1, 2, 5)),
+        bounded=bounded,
+        script=Scripted.IN_TURN if bounded else Scripted.TOGETHER,
+        upgrade="Savepoint",
+        standby=False,
+    )
+    own = [
+        Step(
+            rng.choice(("run", "run", "edit", "suspend", "broken script", "kill leader", "evict", *STATES)),
+            rng.choice((*DELAYS, 1.0, 7.0)),
+            rng.choice(("Waiting", "Waiting", "Running", "Starting", None)),
+        )
+        for _ in range(rng.choice((1, 2, 3)))
+    ]
+    if any(step.do == "suspend" for step in own):
+        own.append(Step("unsuspend", rng.choice(DELAYS), rng.choice((None, "Suspended", "Stopping"))))
+    return shape, [*steps[:1], *own, *(s for s in steps[1:] if s.do not in ("standby", "no standby"))]
 
 
 def _suspended(steps: list[Step], rng: Random) -> tuple[Step, ...]:

@@ -220,7 +220,9 @@ class Script:
             return True
         query.since = world.loop.time()
         if shape.bounded is not None and (self._in_turn or not upstream):
-            left = max(shape.bounded - 1 - directory.batch, 0) * BATCH
+            # A round reads what has come since the last one.
+            batches = shape.bounded if driver.config.round else max(shape.bounded - 1 - directory.batch, 0)
+            left = batches * BATCH
             exhausted = self.kind is Scripted.IN_TURN
             driver.later(left, lambda: self._input_ends(query, exhausted=exhausted))
         return True

@@ -10,6 +10,7 @@ from .plan import Fault, Mishap, Plan, Scripted, Shape, Step, Weather
 from .scenarios import APPLY, PLANS
 
 TWO = ("events", "sums")
+Met = tuple[str, int, Mishap]
 DIES = ("Running", 0, Mishap.THROWS)
 FILL = Step("fill storage", 3.0, "Running")
 
@@ -43,7 +44,48 @@ def _held(seed: int, *steps: Step) -> Plan:
     return Plan(seed, steps=(*stops, *steps, Step("let pods go", 60.0)))
 
 
+def _in_rounds(seed: int, *steps: Step, bounded: int | None = 3, mishaps: tuple[Met, ...] = ()) -> Plan:
+    """A job with a schedule and transactional sinks. A round of five minutes leaves time for what comes."""
+    script = Scripted.IN_TURN if bounded else Scripted.TOGETHER
+    shape = Shape(stages=TWO, transactional=True, bounded=bounded, script=script, rounds=5)
+    return Plan(seed, shape, (APPLY, *steps), mishaps=mishaps)
+
+
 _SPECIAL: dict[str, Plan] = {
+    "rounds": _in_rounds(
+        501, Step("nonce", 900.0, "Waiting"), Step("run", 100.0), Step("run", 3.0, "Running")
+    ),
+    "rounds-suspended": _in_rounds(
+        502, Step("suspend", 3.0, "Running"), Step("unsuspend", 400.0), Step("run", 3.0, "Waiting")
+    ),
+    "rounds-stopped": _in_rounds(503, Step("Stopped", 5.0, "Running"), Step("Running", 60.0, "Stopped")),
+    "rounds-drained": _in_rounds(504, Step("run", 5.0, "Waiting"), Step("Drained", 90.0, "Waiting")),
+    "rounds-drained-at-work": _in_rounds(505, Step("run", 5.0, "Waiting"), Step("Drained", 3.0, "Running")),
+    "rounds-killed": _in_rounds(
+        506, Step("run", 5.0, "Waiting"), mishaps=(("StoreCheckpoint", 2, Mishap.KILLED_AFTER),)
+    ),
+    "rounds-killed-at-the-end": _in_rounds(
+        507, Step("run", 120.0), mishaps=(("Leave", 0, Mishap.KILLED_BEFORE),)
+    ),
+    "rounds-evicted": _in_rounds(508, Step("evict", 3.0, "Running")),
+    "rounds-upgraded": _in_rounds(509, Step("edit", 60.0, "Waiting"), Step("edit", 3.0, "Running")),
+    "rounds-rolled-back": _in_rounds(
+        510, Step("run", 5.0, "Waiting"), Step("broken script", 90.0, "Waiting"), Step("run", 400.0)
+    ),
+    "rounds-not-pulled": _in_rounds(
+        511, Step("run", 5.0, "Waiting"), Step("bad image", 90.0, "Waiting"), Step("run", 3.0)
+    ),
+    "rounds-held": _in_rounds(
+        514,
+        Step("hold pods", 3.0, "Running"),
+        Step("run", 5.0, "Waiting"),
+        Step("let pods go", 60.0),
+        Step("nonce", 100.0),
+    ),
+    "rounds-that-do-not-end": _in_rounds(
+        512, Step("run", 5.0, "Waiting"), Step("nonce", 700.0), bounded=None
+    ),
+    "rounds-that-last": _in_rounds(513, Step("nonce", 1500.0), bounded=60),
     "held": _held(61, Step("Running", 2.0, "Stopped")),
     "held-twice": _held(62, Step("Running", 2.0, "Stopped"), Step("Stopped", 9.0), Step("Running", 9.0)),
     "held-drained": _held(63, Step("Drained", 2.0, "Stopped")),

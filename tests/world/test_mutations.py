@@ -76,6 +76,7 @@ MODULES = (
             "rules.policies.past_drivers",
             "rules.policies.retention",
             "rules.policies.savepoints",
+            "rules.policies.rounds",
             "rules.policies.suspension",
             "rules.ui",
             "rules.decide",

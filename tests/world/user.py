@@ -22,6 +22,10 @@ UI: Obj = {
 }
 
 
+def _schedule(minutes: int) -> Obj:
+    return {"cron": f"*/{minutes} * * * *", "timeout": "8m", "nonce": 1}
+
+
 class User:
     def __init__(self, world: World) -> None:
         self.world, self.server = world, world.server
@@ -69,6 +73,7 @@ class User:
             "executor": {"instances": shape.executors},
             "upgrade": {"mode": shape.upgrade, "startTimeout": "1m", "probation": "20s"},
             **({"ui": UI} if shape.ui else {}),
+            **({"schedule": _schedule(shape.rounds)} if shape.rounds else {}),
         }
         self.server.create(ME, "streamjobs", NAMESPACE, {"metadata": {"name": name}, "spec": spec})
 
@@ -78,6 +83,12 @@ class User:
     def edit(self) -> None:
         """Something that a driver is made from."""
         self.patch(sparkConf={"edited": str(self.world.loop.time())})
+
+    def run(self) -> None:
+        """Another round, if the job has any."""
+        if self.world.plan.shape.rounds and JOB in self.server.objects:
+            nonce = self.server.objects[JOB]["spec"]["schedule"]["nonce"]
+            self.patch(schedule={"nonce": nonce + 1})
 
     def delete(self, name: str = NAME) -> None:
         self.server.delete(ME, ("streamjobs", NAMESPACE, name), {})
@@ -131,6 +142,7 @@ DEEDS: dict[str, Callable[[User], None]] = {
     "Stopped": lambda u: u.patch(state="Stopped"),
     "Drained": lambda u: u.patch(state="Drained"),
     "Cancelled": lambda u: u.patch(state="Cancelled"),
+    "run": User.run,
     "suspend": lambda u: u.patch(suspend=True),
     "unsuspend": lambda u: u.patch(suspend=False),
     "hide UI": lambda u: u.patch(ui={"ingress": None, "httpRoute": None}),

@@ -157,6 +157,8 @@ class World:
             plan = self.plan
             if not plan.calm:  # the last of its faults came late, or a controller is about to start
                 return await self._reached()
+            if plan.shape.rounds:
+                return await self._reached()  # a round runs
             if plan.shape.schedule or plan.shape.bounded:
                 return await self._reached(DUE)  # a savepoint is due, or the input ends
             raise Violation(f"V11: it was reached, and not kept: {why}")

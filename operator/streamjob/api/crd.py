@@ -22,6 +22,7 @@ COLUMNS = (
     ("Ready", "string", READY, "Whether the job is in the requested state", 0),
     ("State", "string", ".spec.state", "Requested state", 0),
     ("Phase", "string", ".status.phase", "Current phase", 0),
+    ("Next", "string", ".status.rounds.next", "When the next round of a schedule is due", 1),
     ("Restarts", "integer", ".status.restarts.count", "Failures of the driver in a row, up to the last", 0),
     ("Epoch", "integer", ".status.epoch", "Number of the driver's attempt", 0),
     ("Checkpoint", "integer", ".status.checkpoint.latest", "Newest completed checkpoint", 0),

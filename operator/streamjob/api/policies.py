@@ -7,7 +7,7 @@ from enum import Enum
 
 from pydantic import ConfigDict, Field
 
-from .types import Duration, Model, cel, duration
+from .types import Cron, Duration, Model, TimeZone, cel, duration
 
 
 class OnDelete(str, Enum):
@@ -65,6 +65,45 @@ class Termination(Model):
                 "escalation must be [Stop], [Cancel] or [Stop, Cancel]: each is more forceful than the one "
                 "before",
             ),
+        )
+    )
+
+
+class Schedule(Model):
+    """When rounds begin, of a script that ends by itself (availableNow, once). A round runs the script to its
+    end. Windows that are open then stay open for the next round. Between rounds the job has no driver.
+
+    Two rounds never run at once. Times that pass while a round runs, or while the operator is down, are made
+    up for by one round.
+    """
+
+    cron: Cron = Field(description="When a round begins, as a CronJob's schedule.")
+    time_zone: TimeZone | None = Field(
+        default=None,
+        description="Time zone of the schedule, as an IANA name (`Europe/Berlin`); UTC if unset. A local "
+        "time that a change of the clock leaves out is left out; one that comes twice is scheduled twice.",
+    )
+    starting_deadline: Duration | None = Field(
+        default=None,
+        description="How late a round may begin. A time that is missed by more is skipped. Unset: it is made "
+        "up for, however late.",
+    )
+    timeout: Duration = Field(
+        default="12h",
+        description="How long a round may take, restarts included. A round that takes longer is stopped "
+        "without a savepoint and has failed: its script waits for a query that does not end by itself. Must "
+        "not be 0.",
+    )
+    nonce: int | None = Field(
+        default=None,
+        ge=0,
+        description="Change the number to begin a round now, or when the running one has ended. The initial "
+        "value begins none.",
+    )
+
+    model_config = ConfigDict(
+        json_schema_extra=cel(
+            ("!has(self.timeout) || self.timeout.matches('[1-9]')", "schedule.timeout must not be 0")
         )
     )
 

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from .deps import Deps
 from .pods.executor import Executor
-from .policies import Restart, Termination, Upgrade
+from .policies import Restart, Schedule, Termination, Upgrade
 from .program import Application, Driver, ImagePullPolicy, ImagePullSecret, SparkConf
 from .storage import Checkpoint, RestoreFrom, Savepoint, Storage
 from .types import Model, cel, merged_by
@@ -53,8 +53,9 @@ def _setting(key: str, otherwise: str) -> str:
 class Spec(Model):
     """The requested state of the job and how to run it.
 
-    Changes of `state`, `suspend`, `savepoint` and the number of executors take effect at once. Changes of
-    image, runtime, application, deps, sparkConf, driver, executor and volumes take effect as `upgrade` says.
+    Changes of `state`, `suspend`, `schedule`, `savepoint` and the number of executors take effect at once.
+    Changes of image, runtime, application, deps, sparkConf, driver, executor and volumes take effect as
+    `upgrade` says, with a schedule in the next round.
     Other changes restart nothing.
     """
 
@@ -65,6 +66,7 @@ class Spec(Model):
         "savepoint, and none starts. Queue controllers set this field. The other states end the job "
         "regardless.",
     )
+    schedule: Schedule | None = None
     image: str = Field(
         min_length=1,
         max_length=1024,
@@ -119,6 +121,18 @@ class Spec(Model):
                 "self.executor.instances > 0 || oldSelf.executor.instances == 0",
                 "a running job cannot be scaled to 0 executors: everything would run in its driver. To pause "
                 "it, set spec.suspend to true; a job that is suspended can also be changed so",
+            ),
+            (
+                "has(self.schedule) == has(oldSelf.schedule) || self.state in ['Stopped', 'Cancelled']",
+                "schedule can be added or removed only while state is Stopped or Cancelled: a running driver "
+                "keeps its windows at the end of its script, or flushes them, as it was started",
+            ),
+            (
+                "!has(self.schedule) || !((has(self.driver) && has(self.driver.standby) && "
+                "self.driver.standby) || (has(self.upgrade) && has(self.upgrade.mode) && "
+                "self.upgrade.mode == 'Handover'))",
+                "schedule excludes driver.standby and upgrade.mode Handover: they need a driver that runs, "
+                "and between two rounds there is none",
             ),
             (
                 f"!has(self.ui) || ({_setting('spark.ui.enabled', 'true')} != 'false' && "

@@ -31,6 +31,7 @@ class Phase(str, Enum):
     DRAINING = "Draining"
     CANCELLING = "Cancelling"
     RESTARTING = "Restarting"  # the driver failed; the next epoch starts after the backoff
+    WAITING = "Waiting"  # spec.schedule: no driver runs until the next round
     SUSPENDED = "Suspended"  # spec.suspend is true, and no driver runs
     STOPPED = "Stopped"  # the final checkpoint is committed to the index; Running resumes from it
     DRAINED = "Drained"  # an end: every window is flushed
@@ -123,6 +124,34 @@ class TerminationInfo(Model):
     )
     state_rows_left: int | None = Field(
         default=None, description="Drain only: rows of state that remain in the operators."
+    )
+
+
+class RoundsStatus(Model):
+    """The rounds of a job with a schedule."""
+
+    next: Timestamp | None = Field(default=None, description="When the next round is due.")
+    began: Timestamp | None = Field(
+        default=None, description="When the present round began. Absent while the job waits."
+    )
+    last: Timestamp | None = Field(default=None, description="When the last round that has succeeded began.")
+    last_duration: str | None = Field(default=None, description="How long that one took.")
+    missed: int = Field(default=0, description="Scheduled times for which no round has begun.")
+    late_at: Timestamp | None = Field(
+        default=None,
+        description="If no round succeeds until then, none has for two periods of the schedule.",
+    )
+    nonce: int | None = Field(
+        default=None, description="Latest value of `spec.schedule.nonce` that has been handled."
+    )
+    after_epoch: int = Field(default=0, description="Newest epoch before the present round, or the last one.")
+    error: ErrorStatus | None = Field(
+        default=None, description="Why the present round was stopped, or the last one: it took too long."
+    )
+    made_from: str | None = Field(
+        default=None,
+        description="The specification of the driver that ended the last successful round, as JSON: an "
+        "upgrade that fails goes back to it.",
     )
 
 
@@ -248,6 +277,7 @@ class Status(Model):
     next_savepoint_at: Timestamp | None = Field(
         default=None, description="When the next scheduled savepoint is due."
     )
+    rounds: RoundsStatus | None = None
     termination: TerminationInfo | None = None
     escalation: EscalationStatus | None = None
     restarts: RestartStatus | None = None

@@ -32,6 +32,7 @@ COMMANDS = {
     "resume": CommandSpec("endings", "Run a job again that was stopped, suspended, cancelled, or has failed"),
     "cancel": CommandSpec("endings", "Kill a job's driver without a savepoint"),
     "suspend": CommandSpec("endings", "Stop a job with a savepoint until it is resumed"),
+    "run": CommandSpec("run", "Begin a round of a job with a schedule now"),
     "savepoint": CommandSpec("savepoint", "Take, list, check and delete savepoints"),
     "upgrade": CommandSpec("upgrade", "Run a job with another image"),
     "logs": CommandSpec("history", "Print the log of a job's driver"),

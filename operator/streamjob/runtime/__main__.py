@@ -38,6 +38,8 @@ Start, or resume from the latest checkpoint:
     python -m streamjob.runtime --local orders.py
 The same, with a page in the browser:
     python -m streamjob.runtime --local --ui orders.py
+From cron: one round of a script with availableNow. Windows stay open for the next:
+    python -m streamjob.runtime --local --round orders.py
 Emit every open window and end for good:
     python -m streamjob.runtime --local --drain orders.py
 Replace the running job by a new version of its script, almost without a pause:
@@ -91,6 +93,7 @@ def main(arguments: list[str]) -> int:
             drain=options.drain,
             handover=options.handover,
             ui=options.ui,
+            one_round=options.round,
         )
     except StreamJobError as e:
         print(f"streamjob: {e.reason}: {e}", file=sys.stderr)
@@ -138,6 +141,12 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="with --local: if the job runs already, take over from that process. It is asked to stop only "
         "when this script is about to start its first query",
+    )
+    p.add_argument(
+        "--round",
+        action="store_true",
+        help="with --local: the script ends by itself and runs again later, from cron for instance: its end "
+        "keeps the windows instead of emitting them",
     )
     p.add_argument("--drain", action="store_true", help="with --local: drain the job")
     p.add_argument("--restore", metavar="URI", help="with --local: start from this savepoint")

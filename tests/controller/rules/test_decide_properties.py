@@ -130,13 +130,29 @@ def standby_statuses(draw: st.DrawFn, epoch: int) -> dict[str, Any]:
 
 
 @st.composite
+def rounds(draw: st.DrawFn, epoch: int) -> dict[str, Any]:
+    moments = st.sampled_from([None, at(-20 * MINUTE), at(-4 * MINUTE), at(56 * MINUTE)])
+    return {
+        "next": draw(moments),
+        "began": draw(moments),
+        "afterEpoch": draw(st.integers(0, epoch)),
+        "nonce": draw(st.sampled_from([None, 1])),
+        "madeFrom": draw(st.sampled_from([None, Specification.of(job(image=draw(IMAGES)).spec).text])),
+    }
+
+
+@st.composite
 def worlds(draw: st.DrawFn) -> Observed:
     epoch = draw(st.integers(0, 4))
     status: dict[str, Any] = {}
     if epoch:
         status = ran(
             epoch,
-            draw(st.sampled_from(["Starting", "Running", "Stopping", "Stopped", "Cancelled", "Failed"])),
+            draw(
+                st.sampled_from(
+                    ["Starting", "Running", "Stopping", "Stopped", "Cancelled", "Failed", "Waiting"]
+                )
+            ),
         )
         status["startedEpoch"] = draw(st.integers(0, epoch))
         if draw(st.booleans()):
@@ -164,6 +180,11 @@ def worlds(draw: st.DrawFn) -> Observed:
             status["upgrade"] = draw(upgrades(epoch))
         if draw(st.booleans()):
             status["standby"] = draw(standby_statuses(epoch + 1))
+    rounds_of = draw(st.sampled_from(["none", "new", "known"]))
+    schedule = {} if rounds_of == "none" else {"schedule": {"cron": "0 * * * *", "timeout": "10m"}}
+    if rounds_of == "known":
+        status["rounds"] = draw(rounds(epoch))
+    modes = [m for m in UpgradeMode if not schedule or m is not UpgradeMode.HANDOVER]
     known: Index | None = None
     if draw(st.booleans()):
         known = index(
@@ -186,11 +207,12 @@ def worlds(draw: st.DrawFn) -> Observed:
             state=asked_state,
             suspend=draw(st.booleans()),
             image=draw(IMAGES),
-            upgrade={"mode": draw(st.sampled_from(UpgradeMode))},
-            driver={"standby": draw(st.booleans())},
+            upgrade={"mode": draw(st.sampled_from(modes))},
+            driver={"standby": rounds_of == "none" and draw(st.booleans())},
             restart={"failedDriversHistoryLimit": draw(st.integers(0, 2))},
             generation=draw(st.integers(1, 3)),
             status=status,
+            **schedule,
             deleted=deleted,
             finalizer=draw(st.integers(0, 9)) > 0,
             termination={
@@ -485,6 +507,23 @@ def test_no_driver_begins_while_the_job_is_suspended(o: Observed) -> None:
     if d.status.phase is Phase.SUSPENDED and d.status.phase is not o.job.status.phase:
         assert o.job.spec.suspended
         assert all(p.over for p in o.pods)
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(worlds())
+def test_a_driver_that_only_runs_begins_in_a_round(o: Observed) -> None:
+    """With a schedule. One that ends something (a stop, a drain) begins without."""
+    d, before = decide(o, NOW), o.job.status.rounds
+    made = [a for a in d.actions if isinstance(a, CreateDriver)]
+    if o.job.spec.schedule is None:
+        assert d.status.rounds is None
+        assert not any(a.config.round for a in made)
+    elif made and d.status.termination is None:
+        assert d.status.rounds is not None
+        assert d.status.rounds.began is not None
+        assert made[0].config.round
+    elif before is not None and d.status.rounds is not None:
+        assert d.status.rounds.missed >= before.missed
 
 
 @settings(max_examples=EXAMPLES, deadline=None)

@@ -142,6 +142,10 @@ class Script:
         """It may start queries, also again, until `script-ends`."""
         self.fields["script_runs"] = True
 
+    def do_round(self) -> None:
+        """It is a round of a schedule."""
+        self.fields["rounds"] = True
+
     def do_number(self, number: str) -> None:
         self.fields["next_checkpoint"] = int(number)
 

@@ -73,7 +73,7 @@ def refused(job: Job, verb: str) -> tuple[str, str] | None:
 
     The commands and the page's server ask here; the page's buttons follow it (ui/test/refused.json).
 
-    :param verb: a goal's, or upgrade, savepoint, restart.
+    :param verb: a goal's, or upgrade, savepoint, restart, run.
     """
     name, phase, state = job.name, job.phase, job.spec.get("state") or "Running"
     if job.deleting:
@@ -100,6 +100,10 @@ def refused(job: Job, verb: str) -> tuple[str, str] | None:
         return f"{name} is {phase}, and a savepoint is taken of a job that runs", (
             f"Resume it, or see the savepoints that there are: savepoint list {name}"
         )
+    if verb == "run" and not job.spec.get("schedule"):
+        return f"{name} has no spec.schedule, so it has no rounds", f"It is {phase}; see `resume`"
+    if verb == "run" and job.wanted != "Running":
+        return f"{name} is {phase}, so no round begins", "Resume it; its next round begins as scheduled"
     if verb == "restart" and phase not in ("Failed", "Restarting"):
         return f"{name} is {phase}, and a restart is for a job that has failed", ""
     return None
@@ -127,7 +131,8 @@ def look(goal: Goal, job: Job | None, at: datetime) -> Progress:
         return Progress(what, Outcome.SUPERSEDED, text)
     why = job.reason
     message = why.message if why is not None else job.phase
-    if job.ready and (job.phase == goal.reached or job.phase in ENDS):
+    waits = goal.verb == "resume" and job.phase == "Waiting"
+    if job.ready and (job.phase == goal.reached or job.phase in ENDS or waits):
         names = _steps(goal, job)
         return Progress(
             what, Outcome.REACHED, f"{job.name} is {job.phase}. {message}", steps=steps(names, len(names))

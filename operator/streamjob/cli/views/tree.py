@@ -32,6 +32,7 @@ PHASES = {
     "Stopped": GOOD,
     "Drained": GOOD,
     "Finished": GOOD,
+    "Waiting": DIM,
     "Suspended": DIM,
     "Cancelled": WARN,
     "Failed": BAD,
@@ -62,6 +63,9 @@ def _row(job: Job, at: datetime, all_namespaces: bool) -> list[Line]:
     lags = [s.lag_seconds for s in stages if s.lag_seconds is not None]
     checkpoint = moment(job.part("checkpoint").get("completedAt"))
     says = "" if job.ready or why is None else f"{why.reason}: {why.message}".splitlines()[0][:80]
+    due = moment(job.part("rounds").get("next"))
+    if job.phase == "Waiting" and due is not None:
+        says = says or f"next round in {until(due, at)}"
     return [
         *([line(job.namespace)] if all_namespaces else []),
         line(Span(job.name, STRONG)),
@@ -100,6 +104,7 @@ def tree(job: Job, index: Index, at: datetime) -> Node:
     if job.epoch:
         _epoch(root, job, index, at)
     _earlier(root, job, index, at)
+    _rounds(root, job, at)
     _savepoint(root, job, at)
     return root
 
@@ -329,6 +334,20 @@ def _ended(found: tuple[Checkpoint, ...], at: datetime) -> str | None:
     last = found[-1]
     how = {"Stop": "stopped", "Drain": "drained", "EndOfInput": "finished"}.get(last.scenario or "", "last")
     return f"{how} with checkpoint {last.number} {ago(last.completed, at)}"
+
+
+def _rounds(root: Node, job: Job, at: datetime) -> None:
+    found = job.part("rounds")
+    if not found:
+        return
+    began, due = moment(found.get("began")), moment(found.get("next"))
+    said = [f"the present one began {ago(began, at)}"] if began is not None else []
+    last = moment(found.get("last"))
+    if last is not None:
+        said.append(f"the last one began {ago(last, at)} and took {found.get('lastDuration')}")
+    said += [f"the next one is due in {until(due, at)}"] if due is not None else []
+    said += [f"{found['missed']} missed"] if found.get("missed") else []
+    root.add(Span("rounds", DIM), "; ".join(said))
 
 
 def _savepoint(root: Node, job: Job, at: datetime) -> None:

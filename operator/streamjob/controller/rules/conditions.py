@@ -10,6 +10,7 @@ from ...protocol.times import timestamp
 # The phases in which a desired state is reached, and those with work in progress. The one left is Failed.
 REACHED = {
     Phase.RUNNING,
+    Phase.WAITING,
     Phase.SUSPENDED,
     Phase.STOPPED,
     Phase.DRAINED,

@@ -60,6 +60,7 @@ class DesiredState(Enum):
     CANCEL = "Cancelled"
     SUSPEND = "Suspended"  # RUN, but without a driver: see `suspension`
     UPGRADE = "Upgraded"  # RUN, but with another driver: see `upgrade.resolve`
+    END_ROUND = "RoundEnded"  # RUN, but the round has taken too long: see `rounds`
 
 
 MODES = {
@@ -67,8 +68,13 @@ MODES = {
     DesiredState.DRAIN: Mode.DRAIN,
     DesiredState.SUSPEND: Mode.STOP,
     DesiredState.UPGRADE: Mode.STOP,
+    DesiredState.END_ROUND: Mode.STOP,
 }
-KINDS = {DesiredState.SUSPEND: "suspend", DesiredState.UPGRADE: "upgrade"}  # of requests, else by the mode
+KINDS = {  # of requests, else by the mode
+    DesiredState.SUSPEND: "suspend",
+    DesiredState.UPGRADE: "upgrade",
+    DesiredState.END_ROUND: "round",
+}
 
 
 @dataclass(frozen=True)
@@ -179,10 +185,9 @@ class Context:
 
     @property
     def _copies(self) -> bool:
-        return not (
-            self.desired is DesiredState.UPGRADE
-            and self.observed.job.spec.upgrade.mode is UpgradeMode.CHECKPOINT
-        )
+        by_checkpoint = self.observed.job.spec.upgrade.mode is UpgradeMode.CHECKPOINT
+        upgrades = self.desired is DesiredState.UPGRADE
+        return self.desired is not DesiredState.END_ROUND and not (upgrades and by_checkpoint)
 
     @property
     def phase(self) -> Phase:
@@ -229,9 +234,13 @@ class Context:
 
     @property
     def ended(self) -> bool:
-        """The newest checkpoint leaves nothing to resume: drained, or out of input."""
+        """The newest checkpoint leaves nothing to resume: drained, or out of input. With a schedule, the
+        next round may have input again.
+        """
         latest = self.observed.latest
-        return over(latest) or (latest is not None and ended_with_nothing_left(latest, self.status))
+        if over(latest) or latest is None or self.observed.job.spec.schedule is not None:
+            return over(latest)
+        return ended_with_nothing_left(latest, self.status)
 
     @property
     def has_begun(self) -> bool:
@@ -256,6 +265,11 @@ class Context:
         """The failure of the newest epoch, once it is recorded."""
         r = self.status.restarts
         return r if r is not None and r.epoch == self.status.epoch else None
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether the newest epoch has failed for good: no restart follows."""
+        return self.failed is not None and self.failed.next_at is None
 
     @property
     def kept(self) -> tuple[Pod, ...]:

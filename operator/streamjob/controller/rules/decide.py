@@ -54,6 +54,7 @@ from .policies import (
     past_drivers,
     restarts,
     retention,
+    rounds,
     savepoints,
     suspension,
     terminal_states,
@@ -79,7 +80,8 @@ def decide(observed: Observed, now: datetime) -> Decision:
 def _decide(observed: Observed, now: datetime) -> Decision:
     s = degraded(seen(observed), observed, now)
     context = Context(observed, s, resolve(observed, now), now, _target(observed.job.spec, s))
-    context = savepoints.follow(handover.resolve(upgrade.resolve(escalation.resolve(context))))
+    context = rounds.follow(escalation.resolve(context))
+    context = savepoints.follow(handover.resolve(upgrade.resolve(context)))
     for rule in RULES:
         if (decision := rule(context)) is not None:
             return savepoints.requeue_for(
@@ -234,6 +236,7 @@ RULES: tuple[Callable[[Context], Decision | None], ...] = (
     restarts.account_for_a_failure,
     terminal_states.remove_the_finalizer_of_a_deleted_job,
     suspension.begin_no_driver,
+    rounds.wait,
     handover.succeed,
     restarts.wait_after_a_failure,
     past_drivers.remove_the_exited_driver,
@@ -257,6 +260,7 @@ def _requeue_after(c: Context, decision: Decision) -> float | None:
         upgrade.requeue_after(c, decision.status),
         handover.requeue_after(c, decision.status),
         escalation.requeue_after(c, decision.status),
+        rounds.requeue_after(c, decision.status),
     ]
     return min((seconds for seconds in times if seconds is not None), default=None)
 

@@ -52,6 +52,7 @@ def driver_config(
         eviction_savepoint=names.eviction_savepoint(job, epoch),
         grace=seconds(job.spec.termination.grace_period),
         spark_conf=spark_conf(job, epoch),
+        round=job.spec.schedule is not None,
         deps=Deps(**{name: getattr(job.spec.deps, name) for name in DepsOfSpec.model_fields}),
     )
 

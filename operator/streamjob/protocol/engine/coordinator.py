@@ -68,6 +68,8 @@ class Coordinator:
     :param fresh: the restored checkpoint is not the end of the job, so the job ends with another one, even if
         no task runs.
     :param edges: those of the restored checkpoint, as (writer, reader).
+    :param rounds: the script runs again, in another epoch. So its end is no end of any input: an exhausted
+        run stays as it has ended, and the job ends as by a stop. Only a drain flushes it.
     """
 
     def __init__(
@@ -77,9 +79,11 @@ class Coordinator:
         expected: Iterable[str] = (),
         fresh: bool = False,
         edges: Iterable[tuple[str, str]] = (),
+        *,
+        rounds: bool = False,
     ) -> None:
         tasks: dict[str, Task] = {}
-        job = TaskTermination(tasks)
+        job = TaskTermination(tasks, rounds=rounds)
         self.tasks = tasks
         self._job = job
         self._checkpoints = Checkpoints(job, settings or Checkpointing(), next_checkpoint)
@@ -405,7 +409,7 @@ class Coordinator:
             return []  # it is already ending, in the scenario that began first
         t.exhausted = t.own_ended = True
         t.consumed, t.rest = not rest, rest
-        before_the_end = self._job.requested is None and not self._job.script_ended
+        before_the_end = self._job.requested is None and (self._job.rounds or not self._job.script_ended)
         if before_the_end or (self._job.requested is Scenario.DRAIN and self._job.waits_for_the_script(task)):
             return self._job.begin(task, Scenario.STOP)
         return self._job.begin_if_due(task) + self._checkpoints.trigger()

@@ -45,6 +45,7 @@ class Roster:
     :param freed: tasks that may wait for each other no longer, because an edge between them was dropped.
     :param begins: the script may still be starting what was restored: it has not waited for its queries yet.
     :param declared: the declared ones among them, by stage.
+    :param rounds: as `coordinator.Coordinator`.
     :param requested: how the job is asked to end, None if it is not.
     :param script_ended: the script starts no other run.
     :param cut_short: a stop was requested before the script had ended, so the job goes on when it is resumed,
@@ -65,6 +66,7 @@ class Roster:
     freed: list[str] = field(default_factory=list)
     begins: bool = True
     declared: dict[str, set[str]] = field(default_factory=dict)
+    rounds: bool = False
     requested: Scenario | None = None
     script_ended: bool = False
     cut_short: bool = False

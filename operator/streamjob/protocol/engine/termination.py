@@ -73,7 +73,9 @@ class TaskTermination(Roster):
     @property
     def no_run_follows(self) -> bool:
         """Whether no other run can follow an exhausted one, so that its input has ended."""
-        return self.requested is Scenario.DRAIN or (self.requested is None and self.script_ended)
+        if self.rounds or self.requested is not None:
+            return self.requested is Scenario.DRAIN
+        return self.script_ended
 
     def waits_for_upstream(self, name: str) -> bool:
         """Whether more data may come from upstream: a task there runs, has failed, has yet to start, or may
@@ -231,6 +233,8 @@ class TaskTermination(Roster):
         return [effect for name in wanted for effect in self.begin_if_due(name)]
 
     def _can_be_flushed(self, name: str) -> bool:
+        if self.rounds and self.requested is not Scenario.DRAIN:
+            return False
         task = self.tasks[name]
         return task.paused and task.exhausted and not task.awaits_flush
 

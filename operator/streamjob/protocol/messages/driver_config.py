@@ -99,6 +99,7 @@ class DriverConfig:
     :param executor_template: pod template (as JSON) for the executors, None in local mode.
     :param prepared: the driver waits before its first query until it is told by a `Gate` what to continue
         from. Then `restore`, `next_checkpoint` and `termination` are not set.
+    :param round: the script runs as a round of a schedule: when it has ended by itself, its windows stay.
     """
 
     job: JobRef
@@ -115,3 +116,4 @@ class DriverConfig:
     executor_template: str | None = None
     deps: Deps = field(default_factory=Deps, metadata=codec.NEW)
     prepared: bool = field(default=False, metadata=codec.NEW)
+    round: bool = field(default=False, metadata=codec.NEW)

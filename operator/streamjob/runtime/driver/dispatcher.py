@@ -126,7 +126,12 @@ class Dispatcher(Generic[R]):
         settings = Checkpointing(every.max_concurrent, every.timeout, every.min_pause)
         latest, first = config.restore.latest, config.next_checkpoint
         self.coordinator = Coordinator(
-            first, settings, unfinished_tasks(latest), is_fresh(config), recorded_edges(latest)
+            first,
+            settings,
+            unfinished_tasks(latest),
+            is_fresh(config),
+            recorded_edges(latest),
+            rounds=config.round,
         )
         self.runs = Runs[R]()
         self.notes = Notes()

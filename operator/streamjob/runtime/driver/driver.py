@@ -322,7 +322,7 @@ class Driver:
             self._loop.fail_job(not_drained(left))
             return
         self._all_queries_started(left)
-        if not self.requests.stops:
+        if not (self.requests.stops or self.config.round):
             self.warn(*(not_flushed(run) for run in self.runs.all() if keeps_windows(run)))
         if self.requests.drains:
             stopped = [run for run in self.runs.all() if self._coordinator.stays_stopped(run.task)]

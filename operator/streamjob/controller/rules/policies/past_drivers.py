@@ -12,6 +12,7 @@ from ..context import CANCEL_GRACE, Context, Decision, kill, release
 from . import handover, terminal_states
 
 TERMINAL_PHASES = (  # no driver runs
+    Phase.WAITING,
     Phase.SUSPENDED,
     Phase.STOPPED,
     Phase.DRAINED,

@@ -37,6 +37,8 @@ def follow(c: Context) -> Context:
         return replace(c, status=_not_running(c, s))
     if s.phase in ENDED:
         return replace(c, status=_not_running(c, s))
+    if s.phase is Phase.WAITING:
+        return replace(c, status=s)  # as before an upgrade: the next round's driver
     if s.phase is Phase.FAILED:  # a trigger set now is answered when the job runs again
         return replace(c, status=s.model_copy(update={"next_savepoint_at": None}))
     free = _free(c, s)
@@ -72,7 +74,8 @@ def requeue_for(decision: Decision, c: Context) -> Decision:
     if s.savepoint_request is not None and not s.savepoint_request.over:
         due.append(moment(s.savepoint_request.deadline) + GRACE)
     else:
-        if s.next_savepoint_at is not None and c.desired is DesiredState.RUN:
+        waits = c.desired is not DesiredState.RUN or s.phase is Phase.WAITING
+        if s.next_savepoint_at is not None and not waits:
             due.append(moment(s.next_savepoint_at))
         if _unanswered(c, s):
             due.append(c.now)
@@ -151,7 +154,7 @@ def _unanswered(c: Context, s: Status) -> bool:
     """Whether a nonce is still unanswered: it is due once the current outcome is written, and no event
     announces it.
     """
-    waits = c.desired is DesiredState.UPGRADE or s.phase is Phase.FAILED
+    waits = c.desired is DesiredState.UPGRADE or s.phase in (Phase.FAILED, Phase.WAITING)
     return s.epoch > 0 and not waits and s.savepoint_nonce != c.observed.job.spec.savepoint.nonce
 
 

@@ -22,7 +22,7 @@ def abandon_an_unstarted_driver(c: Context) -> Decision | None:
     stop.
     """
     pod = c.observed.pod
-    if c.desired is not DesiredState.SUSPEND or pod is None:
+    if c.desired not in (DesiredState.SUSPEND, DesiredState.END_ROUND) or pod is None:
         return None
     if pod.started or pod.terminated or pod.deleting:
         return None

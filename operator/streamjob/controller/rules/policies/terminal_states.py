@@ -52,12 +52,15 @@ def report_reached(c: Context) -> Decision | None:
 
 def ended_by_script(c: Context) -> bool:
     """Whether the script has ended and left queries unfinished, and the job was not asked to continue since.
+    With a schedule, that is the end of a round.
 
     Only the phase tells. A job without a status is Pending, too, and has not been asked.
     """
+    if c.observed.job.spec.schedule is not None:
+        return False
     latest = c.observed.latest
     by_script = latest is not None and own_end(latest) and latest.epoch == c.status.epoch
-    asked_since = (Phase.SUSPENDED, Phase.STOPPED, Phase.CANCELLED, Phase.PENDING)
+    asked_since = (Phase.WAITING, Phase.SUSPENDED, Phase.STOPPED, Phase.CANCELLED, Phase.PENDING)
     return by_script and c.status.phase not in asked_since
 
 

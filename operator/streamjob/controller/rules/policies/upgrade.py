@@ -62,6 +62,8 @@ def resolve(c: Context) -> Context:
     replaced.
     """
     c = _settled(c)
+    if c.observed.job.spec.schedule is not None:
+        return _with_the_next_round(c)
     pod, driver = c.observed.pod, c.observed.driver
     if (
         c.desired is not DesiredState.RUN
@@ -80,6 +82,19 @@ def resolve(c: Context) -> Context:
     if c.observed.job.spec.upgrade.mode is UpgradeMode.NEXT_EPOCH:
         return _with(c, asked(c, UpgradeStep.PENDING)) if _step(c) is not UpgradeStep.STARTING else c
     return replace(c, desired=DesiredState.UPGRADE)
+
+
+def _with_the_next_round(c: Context) -> Context:
+    """With a schedule, a changed specification is for the next round, whose failure rolls it back."""
+    pod, r = c.observed.pod, c.status.rounds
+    lives = pod is not None and not pod.terminated
+    ran = pod.specification if pod is not None and lives else Specification.parse(r.made_from if r else None)
+    tried = _step(c) is UpgradeStep.STARTING or rolled_back(c)
+    if c.desired is not DesiredState.RUN or ran is None or tried:
+        return c
+    if ran == effective(c):
+        return _with(c, None) if _step(c) in IN_VAIN else c
+    return _with(c, asked(c, UpgradeStep.PENDING, ran))
 
 
 def _settled(c: Context) -> Context:
@@ -110,9 +125,16 @@ def _settled(c: Context) -> Context:
 
 
 def _probation_left(job: StreamJob, s: Status, now: datetime) -> timedelta | None:
-    """Time left in the new driver's probation; None while the job is not Running and Ready."""
+    """Time left in the new driver's probation; None while the job is not Running and Ready, and in a round,
+    which has to come to a checkpoint.
+    """
     ready = s.condition(ConditionType.READY)
-    if s.phase is not Phase.RUNNING or ready is None or ready.status != "True":
+    if (
+        job.spec.schedule is not None
+        or s.phase is not Phase.RUNNING
+        or ready is None
+        or ready.status != "True"
+    ):
         return None
     since = moment(ready.last_transition_time)
     return max(since + duration(job.spec.upgrade.probation) - now, timedelta())
@@ -128,15 +150,19 @@ def asked_to_stop(c: Context) -> Context:
     return _with(c, asked(c, UpgradeStep.STOPPING))
 
 
-def asked(c: Context, step: UpgradeStep) -> UpgradeStatus:
+def asked(c: Context, step: UpgradeStep, ran: Specification | None = None) -> UpgradeStatus:
+    """The upgrade in this step.
+
+    :param ran: what runs, or ran last; None: what the driver's pod says.
+    """
     u, pod = c.status.upgrade, c.observed.pod
-    assert pod is not None
-    assert pod.specification is not None
+    ran = ran or (pod.specification if pod is not None else None)
+    assert ran is not None
     # A specification that has not come up is no target for a rollback. A driver beside which another one was
     # prepared has run for that long, and runs on if the other one fails: that one is.
     proven = (UpgradeStep.COMPLETED, UpgradeStep.PENDING, UpgradeStep.PREPARING)
     stays = u is None or u.step in proven or step is UpgradeStep.PREPARING
-    previous = pod.specification.text if u is None or stays else u.previous
+    previous = ran.text if u is None or stays else u.previous
     asked = UpgradeStatus(
         step=step, generation=c.observed.job.metadata.generation, target=c.target, previous=previous
     )
@@ -155,7 +181,8 @@ def begun(c: Context, epoch: int) -> tuple[Status, Specification]:
     if u is None or u.step is UpgradeStep.COMPLETED or rolled_back(c):
         return s, made_from
     previous = Specification.parse(u.previous)
-    if u.step is UpgradeStep.PENDING or previous is None or previous == made_from:
+    alone = u.step is UpgradeStep.PENDING and job.spec.schedule is None
+    if alone or previous is None or previous == made_from:
         return s.model_copy(update={"upgrade": None}), made_from
     latest = c.observed.latest
     same = u.step is UpgradeStep.STARTING and u.target == c.target
@@ -309,6 +336,13 @@ def running(c: Context, *, do: tuple[actions.Action, ...]) -> Decision | None:
     if not rolled_back(c):
         return None
     return c.decide(Phase.RUNNING, ROLLED_BACK, _outcome_of(c.status), stalled=True, do=do)
+
+
+def waiting(c: Context) -> Decision | None:
+    """As `running`, of a job that waits for its next round."""
+    if not rolled_back(c):
+        return None
+    return c.decide(Phase.WAITING, ROLLED_BACK, _outcome_of(c.status), stalled=True)
 
 
 def _outcome_of(s: Status) -> str:

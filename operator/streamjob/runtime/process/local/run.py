@@ -57,12 +57,14 @@ def run(
     drain: bool,
     handover: bool = False,
     ui: bool = False,
+    one_round: bool = False,
 ) -> int:
     """Run the script until its job ends.
 
     :param begin: the user's options: a savepoint to start from, and what is allowed.
     :param handover: if the job runs already, take over from the process that runs it.
     :param ui: serve the page of the job as long as it runs.
+    :param one_round: the script runs again and again, so its end keeps the windows.
     :returns: the exit code of the process.
     :raises StreamJobError: the job cannot begin.
     """
@@ -77,7 +79,7 @@ def run(
             f"the job in {place.folder} has checkpoints of its own",
             remedy="Choose another --state for --restore",
         )
-    settings = settings_for(application, place, index, begin, drain=drain)
+    settings = settings_for(application, place, index, begin, drain=drain, one_round=one_round)
     if not prepared:
         refuse_if_over(settings.restore)  # before the script does anything
     if prepared:
@@ -104,7 +106,7 @@ def run(
         try:
             if handovers.await_turn(settings, place, board, old):
                 index = place.index()
-                final = settings_for(application, place, index, begin, drain=drain)
+                final = settings_for(application, place, index, begin, drain=drain, one_round=one_round)
                 refuse_if_over(final.restore)
                 own(index, final)
                 driver.open(handovers.gate_of(final))
@@ -170,6 +172,7 @@ def settings_for(
     begin: Restore,
     *,
     drain: bool,
+    one_round: bool = False,
 ) -> DriverConfig:
     """The configuration that the controller would give a driver of the next epoch.
 
@@ -190,6 +193,7 @@ def settings_for(
         restore=replace(begin if latest else origin_of(place, begin), latest=latest, exact=exact),
         checkpointing=CheckpointSettings(interval=CHECKPOINT_SECONDS),
         termination=request if drain else None,
+        round=one_round,
         spark_conf=config.of_laptop(),
     )
 
