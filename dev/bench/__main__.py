@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 from dev.bench import (
+    autoscale,
     checkpoints,
     cluster,
     endings,
@@ -45,6 +46,7 @@ examples:
   python -m dev.bench --only checkpoints        job-wide checkpoints of 1, 4 and 16 queries
   python -m dev.bench --only lag                one measurement of the lag, by source
   python -m dev.bench --only protocol           the engine alone, events in a second
+  python -m dev.bench --only autoscale          load curves: ways to choose the number of executors
   python -m dev.bench --only scale --jobs 5000  one controller, many jobs, on the local cluster
 """
 
@@ -106,6 +108,11 @@ def _cluster(_: argparse.Namespace, runs: int) -> Iterator[Table]:
     yield Table("on the real cluster", cluster.measure(runs))
 
 
+def _autoscale(_: argparse.Namespace, runs: int) -> Iterator[Table]:
+    title = "ways to choose the number of executors, simulated (late, executor-seconds, changes a day)"
+    yield Table(title, autoscale.measure())
+
+
 def _scale(arguments: argparse.Namespace, runs: int) -> Iterator[Table]:
     for size in arguments.jobs or (100, 1_000):
         yield Table(f"one controller, {size:,} StreamJobs", scale.measure(size, runs))
@@ -134,6 +141,7 @@ PARTS = {
     "lag": Part(_lag, 2),
     "protocol": Part(_protocol, 5),
     "scale": Part(_scale, 1),
+    "autoscale": Part(_autoscale, 1),
 }
 
 

@@ -66,7 +66,7 @@ MODULES = (
             "rules.diagnosis",
             "rules.driver_config",
             "rules.policies.escalation",
-            "rules.policies.executors",
+            "rules.scaling.executors",
             "rules.policies.rebuild",
             "rules.policies.indexing",
             "rules.policies.upgrade",

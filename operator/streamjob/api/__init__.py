@@ -9,9 +9,16 @@ from .pods.executor import Executor, Numbers
 from .policies import Escalation, OnDelete, RestartPolicy, UpgradeMode
 from .program import Application, Driver
 from .reported.conditions import Condition, ConditionType
-from .reported.drivers import DriverInfo, ExecutorsStatus, ExitStatus, PodPhase, StandbyStatus
+from .reported.drivers import (
+    AutoscaleStatus,
+    DriverInfo,
+    ExecutorsStatus,
+    ExitStatus,
+    PodPhase,
+    StandbyStatus,
+)
 from .reported.errors import ErrorStatus
-from .reported.stages import OperatorInfo, SourceInfo, StageInfo, TaskInfo
+from .reported.stages import LoadInfo, OperatorInfo, SourceInfo, StageInfo, TaskInfo
 from .resource import GROUP, KIND, PLURAL, VERSION, Metadata, StreamJob
 from .spec import Runtime, Spec, State
 from .specification import Specification
@@ -51,7 +58,9 @@ __all__ = [
     "EscalationStatus",
     "ExitStatus",
     "Executor",
+    "AutoscaleStatus",
     "ExecutorsStatus",
+    "LoadInfo",
     "Metadata",
     "Numbers",
     "OnDelete",

@@ -117,8 +117,9 @@ class Spec(Model):
                 "first epoch began; make a new StreamJob",
             ),
             (
-                "self.state != 'Running' || self.suspend || has(self.executor.dynamicAllocation) || "
-                "self.executor.instances > 0 || oldSelf.executor.instances == 0",
+                "self.state != 'Running' || self.suspend || self.executor.instances > 0 || "
+                "has(self.executor.dynamicAllocation) || has(self.executor.autoscale) || "
+                "oldSelf.executor.instances == 0",
                 "a running job cannot be scaled to 0 executors: everything would run in its driver. To pause "
                 "it, set spec.suspend to true; a job that is suspended can also be changed so",
             ),

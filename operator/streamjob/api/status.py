@@ -13,7 +13,7 @@ from ..protocol.messages.commands import Mode
 from ..protocol.messages.driver_status import TerminationStep
 from .policies import Escalation
 from .reported.conditions import Condition, ConditionType
-from .reported.drivers import DriverInfo, ExecutorsStatus, ExitStatus, StandbyStatus
+from .reported.drivers import AutoscaleStatus, DriverInfo, ExecutorsStatus, ExitStatus, StandbyStatus
 from .reported.errors import ErrorStatus
 from .reported.stages import StageInfo
 from .spec import State
@@ -258,6 +258,7 @@ class Status(Model):
         "current one runs. Every query of it has ended; its process exits.",
     )
     executors: ExecutorsStatus | None = None
+    autoscale: AutoscaleStatus | None = None
     selector: str | None = Field(
         default=None,
         description="Label selector of the executors' pods, for `kubectl scale` and a "

@@ -33,6 +33,41 @@ class DynamicAllocation(Model):
     )
 
 
+class Stabilization(Model):
+    """How long the load must ask for another number of executors without a break before it is changed."""
+
+    up: Duration = Field(default="1m", description="Before executors are added.")
+    down: Duration = Field(default="5m", description="Before executors are removed.")
+
+
+class Autoscale(Model):
+    """Let the operator choose the number of executors by the load: rows that arrive, what a row costs, and
+    how far the job is behind. The number changes without a restart.
+    """
+
+    min: int = Field(default=1, ge=1, le=MOST, description="The number of executors never falls below this.")
+    max: int = Field(ge=1, le=MOST, description="The number of executors never rises above this.")
+    target_utilization: float = Field(
+        default=0.7,
+        ge=0.3,
+        le=0.8,
+        description="Share of the time that batches take on the chosen number. It may come to 0.2 more "
+        "before executors are added, and to 0.15 less before they are removed.",
+    )
+    lag_target: Duration = Field(
+        default="60s",
+        description="What the job is behind is to be worked off within this time.",
+    )
+    stabilization: Stabilization = Field(default_factory=Stabilization)
+
+    model_config = ConfigDict(
+        json_schema_extra=cel(
+            ("!has(self.min) || self.min <= self.max", "min must not be above max"),
+            ("!has(self.lagTarget) || self.lagTarget.matches('[1-9]')", "lagTarget must not be 0"),
+        )
+    )
+
+
 class Numbers(NamedTuple):
     """The bounds of the number of executors. They are equal unless Spark chooses the number."""
 
@@ -41,8 +76,8 @@ class Numbers(NamedTuple):
 
 
 class Executor(Model):
-    """The executor pods. Spark's own Kubernetes scheduler creates them. With neither `instances` nor
-    `dynamicAllocation`, everything runs in the driver, as local[*].
+    """The executor pods. Spark's own Kubernetes scheduler creates them. With none of `instances`, `autoscale`
+    and `dynamicAllocation`, everything runs in the driver, as local[*].
     """
 
     instances: int = Field(
@@ -55,6 +90,10 @@ class Executor(Model):
     dynamic_allocation: DynamicAllocation | None = Field(
         default=None,
         description="Let Spark choose the number of executors within bounds, instead of `instances`.",
+    )
+    autoscale: Autoscale | None = Field(
+        default=None,
+        description="Let the operator choose the number of executors within bounds, instead of `instances`.",
     )
     cores: Cores = Field(
         default="1",
@@ -79,7 +118,15 @@ class Executor(Model):
             (
                 "!has(self.dynamicAllocation) || !has(self.instances) || self.instances == 0",
                 "instances and dynamicAllocation exclude each other; dynamicAllocation starts with its min",
-            )
+            ),
+            (
+                "!has(self.autoscale) || !has(self.instances) || self.instances == 0",
+                "instances and autoscale exclude each other: with autoscale the operator chooses the number",
+            ),
+            (
+                "!has(self.autoscale) || !has(self.dynamicAllocation)",
+                "autoscale and dynamicAllocation exclude each other; one of them chooses the number",
+            ),
         )
     )
 
@@ -88,6 +135,8 @@ class Executor(Model):
         """The bounds of their number; None if everything runs in the driver."""
         if self.dynamic_allocation is not None:
             return Numbers(self.dynamic_allocation.min, self.dynamic_allocation.max)
+        if self.autoscale is not None:
+            return Numbers(self.autoscale.min, self.autoscale.min)
         return Numbers(self.instances, self.instances) if self.instances else None
 
     @property
@@ -96,10 +145,15 @@ class Executor(Model):
         dynamic = self.dynamic_allocation
         return self.model_copy(
             update={
-                "instances": min(self.instances, 1),
+                "instances": int(dynamic is None and self.numbers is not None),
+                "autoscale": None,
                 "dynamic_allocation": dynamic and dynamic.model_copy(update={"min": 0, "max": 1}),
             }
         )
+
+    def with_number(self, number: int) -> Executor:
+        """This with a number that somebody has chosen."""
+        return self.model_copy(update={"instances": number, "autoscale": None})
 
     def chooses_like(self, other: Executor) -> bool:
         """Whether a driver can go from the numbers of one to those of the other."""
@@ -114,4 +168,6 @@ class Executor(Model):
         if not self.chooses_like(other):
             return self
         dynamic = mine and theirs and mine.model_copy(update={"min": theirs.min, "max": theirs.max})
-        return self.model_copy(update={"instances": other.instances, "dynamic_allocation": dynamic})
+        return self.model_copy(
+            update={"instances": other.instances, "autoscale": other.autoscale, "dynamic_allocation": dynamic}
+        )

@@ -80,6 +80,21 @@ class ExecutorsStatus(Model):
     )
 
 
+class AutoscaleStatus(Model):
+    """The number of executors that the load asks for (`spec.executor.autoscale`)."""
+
+    desired: int = Field(description="Number of executors.")
+    since: Timestamp = Field(description="When it became that.")
+    reason: str = Field(default="", description="Why, or why it stays although figures are missing.")
+    limited_by: str | None = Field(
+        default=None, description="What keeps the number from what the load asks for. Empty: nothing."
+    )
+    next: int | None = Field(
+        default=None, description="Another number that the load asks for; it is taken if that lasts."
+    )
+    next_since: Timestamp | None = Field(default=None, description="Since when the load asks for another.")
+
+
 class ExitStatus(Model):
     """The exit of the most recent driver that has ended."""
 

@@ -46,6 +46,19 @@ class SourceInfo(Model):
     )
 
 
+class LoadInfo(Model):
+    """What arrives for a stage, and what its batches cost: on n cores of executors, `fixedSeconds` and
+    rows / (n * `rowsPerCoreSecond`).
+    """
+
+    rows_per_second: float = Field(description="Rows read per second, over half a minute.")
+    fixed_seconds: float = Field(description="Seconds of a batch whatever its rows.")
+    rows_per_core_second: float = Field(description="Rows that one core processes in a second of a batch.")
+    tasks: int | None = Field(
+        default=None, description="Tasks of the batches' longest stage in Spark. More cores do not help it."
+    )
+
+
 class StageInfo(Model):
     """A stage: one streaming query of the job, or several that share an input as shards."""
 
@@ -73,3 +86,7 @@ class StageInfo(Model):
     )
     last_commit_at: Timestamp | None = Field(default=None, description="When the newest batch was committed.")
     sources: tuple[SourceInfo, ...] = Field(default=(), description="The stage's sources whose lag is known.")
+    load: LoadInfo | None = Field(
+        default=None,
+        description="Absent where everything runs in the driver, and until a few batches are known.",
+    )

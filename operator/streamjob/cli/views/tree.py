@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..printing.text import BAD, BUSY, DIM, GOOD, STRONG, WARN, Line, Node, Span, Table, line
 from ..printing.times import ago, amount, moment, size, span, until
@@ -210,6 +210,14 @@ def _rolls_back(job: Job, at: datetime) -> Span | None:
     return Span(f"back to the previous specification in {until(back, at)}", DIM)
 
 
+def _autoscale(found: Mapping[str, Any]) -> Span | None:
+    if not found:
+        return None
+    limited = f", limited by {found['limitedBy']}" if found.get("limitedBy") else ""
+    later = f", soon {found['next']}" if found.get("next") else ""
+    return Span(f"autoscale to {found.get('desired')}{later}{limited}", DIM)
+
+
 def _epoch(root: Node, job: Job, index: Index, at: datetime) -> None:
     driver, executors = job.part("driver"), job.part("executors")
     since = moment(driver.get("startedAt"))
@@ -220,6 +228,7 @@ def _epoch(root: Node, job: Job, index: Index, at: datetime) -> None:
         else Span("no driver", DIM),
         Span(f"since {span(at - since)}", DIM) if since and driver.get("pod") else None,
         f"executors {executors.get('running')}/{executors.get('wanted')}" if executors else None,
+        _autoscale(job.part("autoscale")),
     )
     checkpoint = job.part("checkpoint")
     if checkpoint:

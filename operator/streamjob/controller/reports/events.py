@@ -114,6 +114,8 @@ def _executors(old: Status, new: Status) -> list[KubernetesEvent]:
         return []
     number = str(now.max) if now.min == now.max else f"{now.min} to {now.max}"
     text = f"Executors wanted from the driver of epoch {new.epoch}: {number}; running: {now.running}"
+    if new.autoscale is not None and new.autoscale.reason:
+        text += f". {new.autoscale.reason}"
     return [KubernetesEvent(False, "ExecutorsChanged", text)]
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
-from ...api import OperatorInfo, SourceInfo, StageInfo, TaskInfo
+from ...api import LoadInfo, OperatorInfo, SourceInfo, StageInfo, TaskInfo
 from ...protocol.messages.driver_status import DriverStatus, StageStatus
 
 
@@ -60,4 +61,5 @@ def _figures(stage: StageStatus) -> dict[str, Any]:
             )
             for s in figures.sources
         ),
+        "load": LoadInfo(**asdict(figures.load)) if figures.load is not None else None,
     }

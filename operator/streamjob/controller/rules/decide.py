@@ -48,7 +48,6 @@ from .driver_config import driver_config
 from .observed import BEFORE_GATE, Observed
 from .policies import (
     escalation,
-    executors,
     handover,
     indexing,
     past_drivers,
@@ -60,6 +59,7 @@ from .policies import (
     terminal_states,
     upgrade,
 )
+from .scaling import autoscale, executors
 from .status import degraded, fail, seconds_until, seen
 
 TIMED_OUT_REMEDY = "Wait, fix what it waits for, or set spec.state to Cancelled"
@@ -82,6 +82,7 @@ def _decide(observed: Observed, now: datetime) -> Decision:
     context = Context(observed, s, resolve(observed, now), now, _target(observed.job.spec, s))
     context = rounds.follow(escalation.resolve(context))
     context = savepoints.follow(handover.resolve(upgrade.resolve(context)))
+    context = autoscale.resolve(context)
     for rule in RULES:
         if (decision := rule(context)) is not None:
             return savepoints.requeue_for(

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from ..formats import codec
+
 N = TypeVar("N", int, float)
 T = TypeVar("T")
 
@@ -38,6 +40,21 @@ class SourceFigures:
 
 
 @dataclass(frozen=True)
+class Load:
+    """What arrives for a stage, and what its batches cost: on n cores, `fixed_seconds` and
+    rows / (n * `rows_per_core_second`).
+
+    :param rows_per_second: rows that it reads, over about half a minute.
+    :param tasks: those of the batches' longest stage in Spark, which more cores do not help; None: unknown.
+    """
+
+    rows_per_second: float
+    fixed_seconds: float
+    rows_per_core_second: float
+    tasks: int | None = None
+
+
+@dataclass(frozen=True)
 class QueryFigures:
     """The figures of a task, or of all tasks of a stage together.
 
@@ -47,6 +64,7 @@ class QueryFigures:
     :param state_bytes: memory of the stateful operators' stores.
     :param watermark_delay: seconds by which the watermark is behind the driver's clock.
     :param last_commit: when the newest batch was committed, RFC 3339.
+    :param load: None where everything runs in the driver, and until a few batches are known.
     """
 
     processed_rows_per_second: float | None = None
@@ -55,6 +73,7 @@ class QueryFigures:
     watermark_delay: float | None = None
     last_commit: str | None = None
     sources: tuple[SourceFigures, ...] = ()
+    load: Load | None = field(default=None, metadata=codec.NEW)
 
 
 def merged(tasks: Sequence[QueryFigures]) -> QueryFigures:
@@ -71,6 +90,7 @@ def merged(tasks: Sequence[QueryFigures]) -> QueryFigures:
             SourceFigures(uid, _merged_lag([s.lag for t in tasks for s in t.sources if s.uid == uid]))
             for uid in uids
         ),
+        load=_merged_load([t.load for t in tasks]),
     )
 
 
@@ -86,6 +106,20 @@ def _merged_lag(lags: Sequence[Lag]) -> Lag:
         files=total(lag.files for lag in lags),
         bytes=total(lag.bytes for lag in lags),
         seconds=max(_known(lag.seconds for lag in lags), default=None),
+    )
+
+
+def _merged_load(loads: Sequence[Load | None]) -> Load | None:
+    """Of shards: what arrives for all of them, at the cost of the dearest. None unless each is known."""
+    known = _known(loads)
+    if not known or len(known) < len(loads):
+        return None
+    tasks = [load.tasks for load in known]
+    return Load(
+        rows_per_second=sum(load.rows_per_second for load in known),
+        fixed_seconds=max(load.fixed_seconds for load in known),
+        rows_per_core_second=min(load.rows_per_core_second for load in known),
+        tasks=None if None in tasks else total(tasks),
     )
 
 

@@ -215,7 +215,7 @@ class Loop:
         while not self.terminated.wait(SAMPLE_SECONDS):
             for run in self.runs.all():
                 try:
-                    run.sample()
+                    run.sample(self._cores())
                 except Exception as e:  # figures must never end a job
                     log.log(
                         logging.DEBUG if run.over.is_set() else logging.WARNING,
@@ -230,6 +230,11 @@ class Loop:
                 self.on_sample()
             except Exception as e:  # without this thread an early request would wait for ever
                 log.warning("the job could not be checked, and is again in a second: %r", e)
+
+    def _cores(self) -> int:
+        """Those of all executors that are connected; 0 if everything runs in the driver."""
+        executors = self._board.status.executors
+        return executors.running * int(self.config.spark_conf["spark.executor.cores"]) if executors else 0
 
     def _measure_lag(self) -> None:
         """Measure how far each query is behind its sources. That may list folders, and waits for brokers."""

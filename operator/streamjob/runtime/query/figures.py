@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ...protocol.formats.records import OperatorRecord
-from ...protocol.messages.figures import Lag, QueryFigures, SourceFigures
+from ...protocol.messages.figures import Lag, Load, QueryFigures, SourceFigures
 from ...protocol.times import timestamp
 from ..spark import progress as of_progress
 from ..spark.checkpoint_dir import CheckpointDir
@@ -33,7 +33,9 @@ class Figures:
     query: QueryFigures = field(default_factory=QueryFigures)
 
 
-def figures_of(progress: Any, operators: tuple[OperatorRecord, ...], lags: Lags) -> Figures:
+def figures_of(
+    progress: Any, operators: tuple[OperatorRecord, ...], lags: Lags, load: Load | None = None
+) -> Figures:
     """The figures of a StreamingQueryProgress, with the lag as last measured."""
     watermark = of_progress.watermark(progress)
     lags.reported = of_progress.committed(progress) or lags.reported
@@ -50,6 +52,7 @@ def figures_of(progress: Any, operators: tuple[OperatorRecord, ...], lags: Lags)
             watermark_delay=of_progress.watermark_delay(watermark, datetime.now(timezone.utc)),
             last_commit=lags.last_commit,
             sources=lags.sources,
+            load=load,
         ),
     )
 

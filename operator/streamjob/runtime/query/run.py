@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
@@ -24,6 +25,7 @@ from ...storage.hadoop import HadoopFiles
 from ..spark.boundary import QueryFailed, run_to_end, stop_at_boundary
 from ..spark.checkpoint_dir import CheckpointDir
 from ..spark.engine import Engine
+from ..spark.executors.cost import Cost, tasks_of
 from ..spark.foreach_batch.function import BatchFunction
 from ..spark.max_watermark.batch import (
     DrainResult,
@@ -139,6 +141,8 @@ class Run:
         self._noting = threading.Lock()  # two checkpoints may record the run at the same time
         self.figures = Figures()
         self._lags = Lags(self.directory, self.sources, self.engine.jvm)
+        self._cost = Cost()
+        self._tasks: int | None = None
 
     @property
     def files(self) -> HadoopFiles:
@@ -385,8 +389,11 @@ class Run:
             found.append(OperatorRecord(splits.OPERATOR, OperatorKind.LIST, splits.OPERATOR, finished))
         return (*found, *(self.state_manager.operators(finished) if self.state_manager else ()))
 
-    def sample(self) -> None:
-        """Update the figures. Costs one call into the JVM, and more only until the operators are known."""
+    def sample(self, cores: int = 0) -> None:
+        """Update the figures. Costs one call into the JVM, and more only until the operators are known.
+
+        :param cores: those of all executors; 0 if everything runs in the driver.
+        """
         if self.query is None:
             if not self.figures.operators:
                 self.figures = Figures(
@@ -397,10 +404,13 @@ class Run:
         if progress is None:
             return
         operators = self.figures.operators or described(progress, self.operators(finished=False))
-        self.figures = figures_of(progress, operators, self._lags)
+        load = self._cost.see(progress, cores, self._tasks, time.monotonic()) if cores else None
+        self.figures = figures_of(progress, operators, self._lags, load)
 
     def measure_lag(self) -> None:
-        """Update the lag of its sources. Called by one thread; see `Lags.measure` for the cost."""
+        """Update the lag of its sources, and the tasks of its batches. Called by one thread; see
+        `Lags.measure` for the cost.
+        """
         internals = self.engine.internals
         query = self.query
         if query is None:
@@ -409,6 +419,8 @@ class Run:
             self._lags.close()
             return
         self._lags.measure(lambda: internals.execution(query).sources)
+        if self.figures.query.load is not None or self._tasks is None:
+            self._tasks = tasks_of(query, self.engine.jvm) or self._tasks
 
     def _proves(self, query: StreamingQuery, *, pending: bool = False) -> list[bool]:
         """Of which sources a query that has ended by itself must have read all; empty if that is unknown."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import urllib.error
 import urllib.request
+from dataclasses import replace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -12,8 +13,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from dev import ports
 from streamjob.protocol.formats.records import JobRef
 from streamjob.protocol.lifecycle import TaskState
-from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, StageStatus, TaskStatus
-from streamjob.protocol.messages.figures import Lag, QueryFigures, SourceFigures, merged
+from streamjob.protocol.messages.driver_status import (
+    DriverPhase,
+    DriverStatus,
+    ExecutorsStatus,
+    StageStatus,
+    TaskStatus,
+)
+from streamjob.protocol.messages.figures import Lag, Load, QueryFigures, SourceFigures, merged
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.process.servers import unauthenticated
 from streamjob.runtime.process.servers.exposition import FAMILIES, exposition
@@ -27,6 +34,7 @@ FIGURES = QueryFigures(
     watermark_delay=3.0,
     last_commit="2026-01-01T00:00:00Z",
     sources=(SourceFigures("source-0", Lag(rows=5, files=2, bytes=10, seconds=0.5)),),
+    load=Load(100.0, 1.5, 250.0, tasks=4),
 )
 
 
@@ -48,8 +56,11 @@ def read(page: str) -> dict[tuple[str, ...], float]:
 
 
 def test_every_figure_is_there() -> None:
-    found = read(exposition(JOB, status(stage("copy"))))
+    executors = ExecutorsStatus(2, 2, wanted=2, running=1)
+    found = read(exposition(JOB, replace(status(stage("copy")), executors=executors)))
     assert {key[0] for key in found} == FAMILIES.keys()
+    assert found["streamjob_executors_running", "shop", "orders"] == 1
+    assert found["streamjob_query_rows_per_core_second", "shop", "copy", "orders"] == 250
     assert found["streamjob_source_lag_rows", "shop", "source-0", "copy", "orders"] == 5
     assert found["streamjob_query_batch_duration_seconds", "shop", "addBatch", "copy", "orders"] == 1.0
     assert found["streamjob_query_last_commit_timestamp_seconds", "shop", "copy", "orders"] == 1767225600
@@ -78,6 +89,15 @@ def test_a_stage_has_the_sums_of_its_tasks_and_the_times_of_the_slowest() -> Non
     assert both.state_bytes == 1024
     assert both.sources == (SourceFigures("source-0", Lag(rows=6, files=2, bytes=10, seconds=9.0)),)
     assert merged([]) == QueryFigures()
+
+
+def test_a_stage_has_the_load_of_all_its_tasks_at_the_cost_of_the_dearest() -> None:
+    dear, cheap = Load(100.0, 1.5, 250.0, tasks=4), Load(50.0, 0.5, 500.0, tasks=2)
+    assert merged([QueryFigures(load=dear), QueryFigures(load=cheap)]).load == Load(150.0, 1.5, 250.0, 6)
+    assert merged([QueryFigures(load=dear), QueryFigures()]).load is None
+    unknown = merged([QueryFigures(load=dear), QueryFigures(load=Load(1.0, 0.0, 1.0))]).load
+    assert unknown is not None
+    assert unknown.tasks is None
 
 
 @pytest.fixture

@@ -16,6 +16,9 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # Name → help, in the order of the page. All are gauges.
 FAMILIES = {
     "streamjob_query_input_rows_per_second": "Rows read per second, of the last batch",
+    "streamjob_query_arriving_rows_per_second": "Rows read per second, over half a minute",
+    "streamjob_query_batch_fixed_seconds": "Seconds of a batch whatever its rows",
+    "streamjob_query_rows_per_core_second": "Rows that one core processes in a second of a batch",
     "streamjob_query_processed_rows_per_second": "Rows per second of processing time, of the last batch",
     "streamjob_query_batch_duration_seconds": "Duration of the last batch and its parts, as Spark names them",
     "streamjob_query_last_commit_timestamp_seconds": "When the newest batch was committed",
@@ -26,6 +29,8 @@ FAMILIES = {
     "streamjob_source_lag_files": "Files that the source holds and no batch has committed",
     "streamjob_source_lag_bytes": "Bytes of those files",
     "streamjob_source_lag_seconds": "Age of the oldest row or file that is not committed, 0 if none is left",
+    "streamjob_executors_running": "Executors that are connected to the driver",
+    "streamjob_executors_wanted": "Executors that Spark wants",
 }
 
 Sample = tuple[str, dict[str, str], float]  # family, labels, value
@@ -38,6 +43,11 @@ def exposition(job: JobRef, status: DriverStatus) -> str:
     for stage in status.stages:
         for name, labels, value in _samples(stage):
             found[name].append(f"{name}{_labels({**of_job, 'stage': stage.uid, **labels})} {float(value)!r}")
+    if (executors := status.executors) is not None:
+        for name, number in {"running": executors.running, "wanted": executors.wanted}.items():
+            found[f"streamjob_executors_{name}"].append(
+                f"streamjob_executors_{name}{_labels(of_job)} {float(number)!r}"
+            )
     lines = []
     for name, samples in found.items():
         if samples:
@@ -49,11 +59,15 @@ def _samples(stage: StageStatus) -> Iterator[Sample]:
     figures = stage.figures
     if figures is None:
         return
+    load = figures.load
     commit = None if figures.last_commit is None else moment(figures.last_commit).timestamp()
     values = {
         "streamjob_query_input_rows_per_second": stage.input_rows_per_second,
         "streamjob_query_processed_rows_per_second": figures.processed_rows_per_second,
         "streamjob_query_last_commit_timestamp_seconds": commit,
+        "streamjob_query_arriving_rows_per_second": load.rows_per_second if load else None,
+        "streamjob_query_batch_fixed_seconds": load.fixed_seconds if load else None,
+        "streamjob_query_rows_per_core_second": load.rows_per_core_second if load else None,
         "streamjob_query_watermark_delay_seconds": figures.watermark_delay,
         "streamjob_query_state_rows": stage.state_rows,
         "streamjob_query_state_bytes": figures.state_bytes,
