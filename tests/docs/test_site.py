@@ -42,6 +42,7 @@ from streamjob.cli.group import main as group
 from streamjob.convert.cli import parser as convert_parser
 from streamjob.protocol import lifecycle
 from streamjob.runtime.__main__ import parser as job_parser
+from streamjob.runtime.process.check import parser as check_parser
 from streamjob.runtime.savepoints.cli import parser as savepoint_parser
 from streamjob.runtime.savepoints.rows.cli import parser as state_parser
 
@@ -171,7 +172,8 @@ def test_the_command_line_accepts_it(words: list[str]) -> None:
     if words[0] in parsers:
         assert callable(parsers[words[0]]().parse_args(words[1:]).run)
     else:
-        options = job_parser().parse_args(words)
+        check = words[0] == "check"
+        options = check_parser().parse_args(words[1:]) if check else job_parser().parse_args(words)
         assert options.script
         assert not [word for word in options.args if word.startswith("--")], (
             "an option behind the script is the script's"
@@ -331,6 +333,7 @@ PROGRAMS = {
     "pipx",
     "cat",
     "echo",
+    "sed",
     "export",
     "sh",
     ".",

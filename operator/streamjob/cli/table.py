@@ -34,6 +34,7 @@ COMMANDS = {
     "suspend": CommandSpec("endings", "Stop a job with a savepoint until it is resumed"),
     "run": CommandSpec("run", "Begin a round of a job with a schedule now"),
     "savepoint": CommandSpec("savepoint", "Take, list, check and delete savepoints"),
+    "check": CommandSpec("check", "Say whether a new version of a job continues from its state"),
     "upgrade": CommandSpec("upgrade", "Run a job with another image"),
     "logs": CommandSpec("history", "Print the log of a job's driver"),
     "events": CommandSpec("history", "List the Events of a job and of its pods"),

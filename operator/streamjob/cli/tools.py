@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,7 +16,7 @@ from .local import runtime
 from .options import Options
 from .printing import screen
 from .printing.waiting import Waiting
-from .views import tool_pod
+from .views import check_pod, tool_pod
 from .views.events import Event, events
 from .views.job import Job
 
@@ -52,6 +53,24 @@ def run(chosen: Options, job: Job, words: Sequence[str], *, memory: str = tool_p
         return chosen.kubectl.execute(pod, tool_pod.CONTAINER, command)
 
 
+def check(chosen: Options, job: Job, words: Sequence[str]) -> int:
+    """Run `python -m streamjob.runtime check WORDS` in a pod of its own. Its report goes to our output.
+
+    :param job: as it would be.
+    :returns: its exit code.
+    :raises ToolPodFailed: the pod does not start.
+    :raises KubectlError: kubectl has lost the command.
+    """
+    words = [*words, *(["--json"] if chosen.json else [])]
+    with _own_place(chosen, job, lambda pod: check_pod.pod(job, pod), tool_pod.MEMORY_OF_SPARK) as pod:
+        screen.note("The script runs up to its first wait, in that pod")
+        return chosen.kubectl.execute(
+            pod,
+            tool_pod.CONTAINER,
+            check_pod.command(job, words, shutil.get_terminal_size((100, 24)).columns),
+        )
+
+
 def output(chosen: Options, job: Job, words: Sequence[str]) -> str:
     """Run `python -m streamjob.runtime WORDS --json` with the job's storage.
 
@@ -81,8 +100,16 @@ def _place(chosen: Options, job: Job, memory: str) -> Iterator[str]:
         assert job.driver is not None
         yield job.driver
         return
+    with _own_place(chosen, job, lambda pod: pod, memory) as name:
+        yield name
+
+
+@contextmanager
+def _own_place(
+    chosen: Options, job: Job, amended: Callable[[dict[str, Any]], dict[str, Any]], memory: str
+) -> Iterator[str]:
     kubectl, name = chosen.kubectl, f"{job.name[:40]}-tool-{uuid.uuid4().hex[:6]}"
-    made = kubectl.create(tool_pod.pod(job, name, _runtime(chosen, job), memory=memory))
+    made = kubectl.create(amended(tool_pod.pod(job, name, _runtime(chosen, job), memory=memory)))
     try:
         screen.note(f"The pod {name} is made from the driver's template; it is deleted afterwards")
         _started(chosen, name)

@@ -2,6 +2,7 @@
 
     python -m streamjob.runtime                         in a driver pod, configured by STREAMJOB_CONFIG
     python -m streamjob.runtime --local app.py [ARGS]   on a laptop, without Kubernetes
+    python -m streamjob.runtime check app.py [ARGS]     say whether a new version continues from a job's state
     python -m streamjob.runtime savepoint COMMAND …     inspect, verify, copy and delete savepoints
     python -m streamjob.runtime state COMMAND …         show rows of the state in a savepoint or checkpoint
 
@@ -48,6 +49,9 @@ Start another job from a savepoint:
     python -m streamjob.runtime --local --state /tmp/fork \\
         --restore file:///tmp/orders/savepoints/stop-1 orders.py
 
+Say whether a new version continues from the state of its job:
+    python -m streamjob.runtime check --state .streamjob/orders orders-v2.py
+
 List, describe, verify, export, delete or adopt savepoints, without a job:
     python -m streamjob.runtime savepoint --help
 """
@@ -62,6 +66,10 @@ def main(arguments: list[str]) -> int:
         from .savepoints.rows import cli as state  # noqa: PLC0415
 
         return _until_the_reader_leaves(lambda: state.main(arguments[1:]))
+    if arguments[:1] == ["check"]:
+        from .process import check  # noqa: PLC0415
+
+        return _until_the_reader_leaves(lambda: check.main(arguments[1:]))
     options = parser().parse_args(arguments)
     application = Application(file=options.script, args=tuple(options.args)) if options.script else None
     from .process import config, logs  # noqa: PLC0415

@@ -22,7 +22,7 @@ from streamjob.runtime.spark.sink_log import SinkAhead
 from streamjob.runtime.spark.stream_writer import WriterOptions
 from streamjob.runtime.spark.versions.table import BY_VERSION
 from streamjob.runtime.startup import admission
-from streamjob.runtime.startup.admission import ADMISSION, AsyncProgress, admit
+from streamjob.runtime.startup.admission import ADMISSION, CHECK, AsyncProgress, admit
 from streamjob.runtime.startup.carried_stages import CarriedStages
 from streamjob.runtime.startup.checks.neighbours import CheckpointShared
 from streamjob.runtime.startup.checks.sources import QueryChanged
@@ -143,6 +143,18 @@ def test_only_the_rules_at_the_end_write_down_what_is_the_querys_own(tmp_path: P
     last = ADMISSION.index(admission.keep_driver_state)
     assert wrote == ["make_directory", "take_directory", "note_endpoints"]
     assert {rule.__name__ for rule in ADMISSION[last:]} >= set(wrote[1:])
+
+
+def test_the_rules_of_a_check_write_nothing(tmp_path: Path) -> None:
+    """They are all others, in the same order."""
+    files = Files()
+    start = query(tmp_path, files=files, written=with_location(tmp_path))
+    for rule in CHECK:
+        rule(start)
+    assert not files.written
+    assert [rule for rule in ADMISSION if rule in CHECK] == [rule for rule in CHECK if rule in ADMISSION]
+    gone = {"make_directory", "bring_directory_to_its_batch", "take_directory", "note_endpoints"}
+    assert {r.__name__ for r in ADMISSION} - {r.__name__ for r in CHECK} == {*gone, "recover_transactions"}
 
 
 def test_a_new_query_begins_with_nothing(tmp_path: Path) -> None:

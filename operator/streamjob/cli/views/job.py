@@ -273,6 +273,11 @@ class Job:
         """The name of the ConfigMap with the job's checkpoints."""
         return f"{self.name}-checkpoints"
 
+    @property
+    def folder(self) -> str:
+        """The job's own folder, below those of `spec.storage`."""
+        return f"{self.namespace}-{self.name}-{self.uid[:8]}"
+
 
 def said_of(step: str | None) -> str:
     """A step of a termination in words; None: the driver does not have the request yet."""

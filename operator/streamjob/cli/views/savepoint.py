@@ -111,7 +111,7 @@ def location(job: Job, index: Index, name: str) -> str | None:
 def folder(job: Job) -> str | None:
     """The folder of the job's savepoints."""
     root = (job.spec.get("storage") or {}).get("savepoints")
-    return f"{root.rstrip('/')}/{job.namespace}-{job.name}-{job.uid[:8]}" if root else None
+    return f"{root.rstrip('/')}/{job.folder}" if root else None
 
 
 def document(checkpoint: Checkpoint) -> dict[str, object]:

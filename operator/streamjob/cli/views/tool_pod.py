@@ -27,7 +27,6 @@ def command(job: Job, words: Sequence[str]) -> list[str]:
 
     Settings of file systems are those of the job.
     """
-    start = ["python", "-m", "streamjob.runtime"] if _has_package(job) else ["/bin/sh", LAUNCHER]
     settings = job.spec.get("sparkConf") or {}
     conf = [
         word
@@ -35,7 +34,12 @@ def command(job: Job, words: Sequence[str]) -> list[str]:
         if key.startswith("spark.hadoop.")
         for word in ("--conf", f"{key}={value}")
     ]
-    return [*start, *words, *conf]
+    return [*start(job), *words, *conf]
+
+
+def start(job: Job) -> list[str]:
+    """The command line of `python -m streamjob.runtime` in a pod of the job."""
+    return ["python", "-m", "streamjob.runtime"] if _has_package(job) else ["/bin/sh", LAUNCHER]
 
 
 def pod(job: Job, name: str, runtime: str | None, *, memory: str) -> dict[str, Any]:

@@ -45,7 +45,7 @@ log = logging.getLogger("streamjob")
 class Driver:
     """All stages of the job. Thread-safe."""
 
-    def __init__(self, config: DriverConfig, board: StatusBoard) -> None:
+    def __init__(self, config: DriverConfig, board: StatusBoard, script: type[ScriptApi] = ScriptApi) -> None:
         self.config = config
         self.board = board
         self._loop = Loop(config, board)
@@ -69,7 +69,7 @@ class Driver:
             self.warn,
             board.withdraw,
         )
-        self.script = ScriptApi(self, self._loop, self.requests, self._starter, self._unstarted, self._waits)
+        self.script = script(self, self._loop, self.requests, self._starter, self._unstarted, self._waits)
         self._loop.on_over = self._waits.over
         self._loop.on_sample = self._sampled
         self._loop.explained = self._executors.explained

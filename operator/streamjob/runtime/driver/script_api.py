@@ -209,11 +209,11 @@ class ScriptApi:
         if not self._job.ending and self._job.failure is None:
             self._unstarted.refuse_unknown()
             if not any(run.exhausts for run in runs):
-                self._unstarted.refuse_missing(waited, for_good=not any(map(_has_an_end, runs)))
+                self._unstarted.refuse_missing(waited, for_good=not any(map(has_an_end, runs)))
         self._job.all_queries_started()
 
 
-def _has_an_end(run: Run) -> bool:
+def has_an_end(run: Run) -> bool:
     """Whether a wait for the run ends without a request: its input has a declared end, or it has finished."""
     return run.finished or run.input_end.declared or run.over.is_set()
 

@@ -33,6 +33,7 @@ def restore(
     target: str,
     *,
     amend: Callable[[CheckpointDir], None] | None = None,
+    needed: Callable[[str], bool] = lambda path: True,
     threads: int = THREADS,
     progress: Progress | None = None,
 ) -> str:
@@ -45,6 +46,7 @@ def restore(
     restore that a crash interrupted is deleted and done again.
 
     :param amend: changes the restored files before a query can start from them.
+    :param needed: whether a file of the directory is to be copied. A query needs all.
     :returns: the query's new id.
     :raises TargetNotEmpty: `target` holds anything else; nothing was changed.
     :raises SavepointBroken: a file is missing or changed; no query can start from `target`.
@@ -73,7 +75,7 @@ def restore(
         return None if found == entry.sha256 else changed(entry)
 
     def copy_all() -> None:
-        entries = [f for f in manifest.files if f.path.startswith(root)]
+        entries = [f for f in manifest.files if f.path.startswith(root) and needed(f.path[len(root) :])]
         problems = [p for p in each(copy, entries, threads, Counter("restored", len(entries), progress)) if p]
         if problems:
             raise broken(savepoint, problems)
@@ -87,6 +89,7 @@ def adopt(
     target: str,
     *,
     amend: Callable[[CheckpointDir], None] | None = None,
+    needed: Callable[[str], bool] = lambda path: True,
     threads: int = THREADS,
 ) -> str:
     """Copy into `target` the checkpoint directory of a query that no StreamJob has run.
@@ -110,7 +113,7 @@ def adopt(
 
     def copy_all() -> None:
         before = directory.latest_offset(), directory.latest_commit()
-        paths = [f.path for f in content(files, directory.uri) if f.path != METADATA]
+        paths = [f.path for f in content(files, directory.uri) if f.path != METADATA and needed(f.path)]
         each(copy, paths, threads, Counter("copied", len(paths), None))
         if before != (directory.latest_offset(), directory.latest_commit()):
             raise NotAtBoundary(

@@ -57,6 +57,11 @@ def is_temporary(path: str) -> bool:
     return name.startswith(".") and name.endswith((".tmp", ".crc"))
 
 
+def describes_operator(path: str) -> bool:
+    """Whether a file below `state` describes a stateful operator or its schema."""
+    return "/_metadata/" in path or "/_stateSchema/" in path
+
+
 @dataclass(frozen=True)
 class OperatorInfo:
     """An operator of a query.
@@ -198,7 +203,7 @@ class CheckpointDir:
         for index in (n for n in self._names("state") if n.isdigit()):
             for folder in (f"state/{index}/{name}" for name in ("_metadata", "_stateSchema", "0")):
                 found += [f"{folder}/{path}" for path in self._below(folder)]
-        return [path for path in found if "/_metadata/" in path or "/_stateSchema/" in path]
+        return [path for path in found if describes_operator(path)]
 
     def has_state(self) -> bool:
         """Whether the query has a stateful operator."""

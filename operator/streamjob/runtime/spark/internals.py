@@ -107,6 +107,18 @@ class Internals:
         planned = of_package.IncrementalExecution(*arguments).executedPlan()
         return None if traits.describes_operators else self._stateful_operators(planned)
 
+    def refuse_unsupported(self, plan: Any, mode: str) -> None:
+        """Check a query as Spark's own start does, before it makes a directory.
+
+        :param plan: analyzed logical plan of the query.
+        :param mode: output mode.
+        :raises PySparkException: Spark runs no such query, or not in this output mode.
+        :raises Py4JError: as PySparkException, if pyspark does not convert the error.
+        """
+        modes = self.jvm.org.apache.spark.sql.streaming.OutputMode
+        checker = self.module("org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker")
+        checker.checkForStreaming(plan, getattr(modes, mode.capitalize())())
+
     def start_without_sink(self, frame: DataFrame, mode: str, location: str) -> Any:
         """Start a query over a frame that writes nothing, in a session of its own.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ...protocol.errors import StreamJobError
 from ...protocol.messages.driver_status import Problem
@@ -124,10 +124,10 @@ def refuse_other_directory(start: QueryStart) -> None:
             remedy="Remove the option; for runs without the runtime set "
             "spark.sql.streaming.checkpointLocation",
         )
-    if before is not None and canonical(before.directory.uri) != canonical(start.directory.uri):
+    if before is not None and canonical(before.directory.uri) != canonical(start.place.uri):
         raise QueryChanged(
             f"query {name!r} has run in the checkpoint directory {before.directory.uri} and is started in "
-            f"{start.directory.uri}: these are two queries with one name",
+            f"{start.place.uri}: these are two queries with one name",
             remedy="Give each of them a queryName of its own",
         )
 
@@ -136,9 +136,9 @@ def make_directory(start: QueryStart) -> None:
     """None of Spark's errors about an unusable location says who chose it."""
     chosen = start.written.location is not None
     if not chosen:
-        choose_location(start.writer, start.directory.uri)
+        choose_location(start.writer, start.place.uri)
     said_by = "the script's checkpointLocation" if chosen else "spec.storage.checkpoints"
-    start.files.make_directory(start.directory.uri, f"checkpoint directory ({said_by})")
+    start.files.make_directory(start.place.uri, f"checkpoint directory ({said_by})")
 
 
 def refuse_directory_of_other_job(start: QueryStart) -> None:
@@ -152,8 +152,8 @@ def refuse_newer_spark(start: QueryStart) -> None:
 
 
 def refuse_unfit_storage(start: QueryStart) -> None:
-    start.warn(*warn_of_own_disk(start.name.name, start.directory.uri, os.environ))
-    folders = [start.directory.uri, *([start.folder] if start.folder else [])]
+    start.warn(*warn_of_own_disk(start.name.name, start.place.uri, os.environ))
+    folders = [start.place.uri, *([start.folder] if start.folder else [])]
     refuse_unfit(start.files.spark, start.engine.internals, start.name.name, *folders)
 
 
@@ -182,8 +182,21 @@ def bring_directory_to_its_batch(start: QueryStart) -> None:
             if start.plan.start is Start.REDISTRIBUTED and sharded.like is not None:
                 begin_behind(directory, sharded.like)
         start.beginning, warnings = begin_from(start.point, index, start.plan, directory)
+    _note_beginning(start, warnings)
+
+
+def look_where_it_begins(start: QueryStart) -> None:
+    """As `bring_directory_to_its_batch`, of a check. Where nothing has to be copied, `begin_from` writes
+    nothing.
+    """
+    if start.directory is start.place:
+        begin_from(start.point, start.name.index, start.plan, start.place)
+    _note_beginning(start, ())
+
+
+def _note_beginning(start: QueryStart, warnings: Iterable[Problem]) -> None:
     start.warn(*warnings)
-    start.drained = directory.is_drained()
+    start.drained = start.directory.is_drained()
     if start.drained and start.before is None and not (start.finished or start.job.asked_to_end):
         start.warn(_drain_goes_on(start.name.name))
 
@@ -209,7 +222,7 @@ def refuse_other_name(start: QueryStart) -> None:
         missing = [m for m in start.job.missing.uids(files) if m != uid] if renamed else []
         refuse_renamed(files, start.job.points, uid, now, missing)
         if start.sharded is None and written.location is None:
-            refuse_ignored(files, written.name, files.spark.conf.get(SETTING, None), start.directory)
+            refuse_ignored(files, written.name, files.spark.conf.get(SETTING, None), start.place)
     if not start.point.is_foreign and written.name is None and written.location is None:
         refuse_other_query(uid, now, start.compared.before)
 
@@ -338,7 +351,7 @@ def warn_of_socket(start: QueryStart) -> None:
 def warn_of_adoption_in_place(start: QueryStart) -> None:
     if start.in_place and start.job.points.names_directory(start.uid):
         text = (
-            f"query {start.name.name!r} continues in {start.directory.uri} itself, not in a copy: "
+            f"query {start.name.name!r} continues in {start.place.uri} itself, not in a copy: "
             "restoreFrom.checkpoints and the script's checkpointLocation name the same directory, so the "
             "earlier job cannot go on from it"
         )
@@ -353,7 +366,7 @@ def keep_driver_state(start: QueryStart) -> None:
 def take_directory(start: QueryStart) -> None:
     if start.written.location is None:
         return
-    faster = take(start.files, start.directory.uri, start.owner, start.owner_of_directory)
+    faster = take(start.files, start.place.uri, start.owner, start.owner_of_directory)
     if faster is not None:
         neighbours.refuse_other_job(faster, start.owner)
 
@@ -405,6 +418,15 @@ ADMISSION: tuple[Rule, ...] = (
     note_endpoints,
     recover_transactions,
 )
+_READS_INSTEAD: dict[Rule, Rule | None] = {
+    make_directory: None,
+    bring_directory_to_its_batch: look_where_it_begins,
+    take_directory: None,
+    note_endpoints: None,
+    recover_transactions: None,
+}
+# The same rules without those that write: of a check (ADR 65).
+CHECK: tuple[Rule, ...] = tuple(r for rule in ADMISSION if (r := _READS_INSTEAD.get(rule, rule)) is not None)
 
 
 def reads_on(start: QueryStart) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ...protocol.formats.records import TaskRecord
@@ -57,18 +58,21 @@ def begin_from(point: RestorePoint, index: int, plan: TaskPlan, directory: Check
     return _resume(point, index, directory, plan.record)
 
 
-def copy_foreign(point: RestorePoint, index: int, target: str) -> None:
+def copy_foreign(
+    point: RestorePoint, index: int, target: str, needed: Callable[[str], bool] = lambda path: True
+) -> None:
     """Copy what a task starts from, which is not the job's own, into a directory of the job. May be repeated.
 
     :param index: the task's index in its stage.
+    :param needed: as in `restore`.
     :raises StreamJobError: as `restore` and `adopt`.
     """
     amend = reopen if point.reopens else None
     if point.adopted is not None:
-        adopt(point.files, point.adopted, target, amend=amend)
+        adopt(point.files, point.adopted, target, amend=amend, needed=needed)
     else:
         assert point.savepoint is not None
-        restore(point.files, point.savepoint, point.uid, index, target, amend=amend)
+        restore(point.files, point.savepoint, point.uid, index, target, amend=amend, needed=needed)
 
 
 def _resume(point: RestorePoint, index: int, directory: CheckpointDir, expected: TaskRecord) -> Beginning:

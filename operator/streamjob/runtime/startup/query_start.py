@@ -210,12 +210,17 @@ class QueryStart:
         return self.finished if self.sharded is None else not self.sharded.plan.started
 
     @cached_property
-    def directory(self) -> CheckpointDir:
+    def place(self) -> CheckpointDir:
         """Its checkpoint directory, which need not be there yet."""
         location = self.written.location
         if location is None:
             location = self._chosen_location()
         return CheckpointDir(self.files, self.files.qualify(location))
+
+    @property
+    def directory(self) -> CheckpointDir:
+        """What it continues from is read here. `driver.check.start.CheckedStart` reads it elsewhere."""
+        return self.place
 
     def _chosen_location(self) -> str:
         if self.afresh:
@@ -247,12 +252,12 @@ class QueryStart:
     @cached_property
     def owner(self) -> Owner:
         config = self.job.config
-        return owner(self.files, config.job, config.checkpoints, self.name.name, self.directory.uri)
+        return owner(self.files, config.job, config.checkpoints, self.name.name, self.place.uri)
 
     @cached_property
     def owner_of_directory(self) -> Owner | None:
         """The owner of the checkpoint directory that the script chose. None if it chose none, or has none."""
-        return None if self.written.location is None else owner_of(self.files, self.directory.uri)
+        return None if self.written.location is None else owner_of(self.files, self.place.uri)
 
     # --- where it reads and writes --------------------------------------------------------------------------
 

@@ -151,9 +151,10 @@ class IdleJvmQuery:
     It answers like a query that has run no batch yet.
     """
 
-    def __init__(self, query_id: str, name: str | None) -> None:
+    def __init__(self, query_id: str, name: str | None, process: Callable[[], None] = lambda: None) -> None:
         self._id = query_id
         self._name = name
+        self.processAllAvailable = process  # by default there is nothing to process
 
     def id(self) -> _Text:
         return _Text(self._id)
@@ -169,9 +170,6 @@ class IdleJvmQuery:
 
     def lastProgress(self) -> None:
         return None
-
-    def processAllAvailable(self) -> None:
-        """Return at once: there is nothing to process."""
 
     def exception(self) -> Any:
         return _Nothing()

@@ -83,6 +83,8 @@ class Starter:
         self._names = TaskNames(self.runs, job.declared, self.points)
         self._telling = threading.Lock()
         self._has_told = False
+        # Of a check: judges a query in the place of its start.
+        self.judge: Callable[[QueryStart], Run] | None = None
 
     @property
     def busy(self) -> bool:
@@ -110,7 +112,8 @@ class Starter:
         fits = self._gate.wait(lambda: prepare(writer, said, engine, self.config))
         began = time.monotonic()
         self._tell_recorded(engine)
-        self._loop.begin()
+        if self.judge is None:
+            self._loop.begin()
         with (
             self._names.named(said, unnamed, engine) as name,
             self._claims.claimed(claim(engine.files, name, writer, said, shown.sink)),
@@ -139,6 +142,8 @@ class Starter:
                 readers=tuple(readers),
                 fits=fits,
             )
+            if self.judge is not None:
+                return self.judge(start)
             admit(start)
             self._job.warn(*start.warnings)
             self._job.on_admitted()
@@ -146,7 +151,7 @@ class Starter:
             before_finished = not start.finished and self._coordinator.has_finished(name.task)
             if said.name is not None and before is not None and not _same(definition, before.definition):
                 self._job.warn(redefined(said.name))
-            run = _run(start)
+            run = run_of(start)
             self._observed_writes.watch(run)
             with start.own_sink.taken() if start.own_sink else nullcontext():
                 if not (run.finished or run.drained or before_finished or self.asked_to_end):
@@ -161,13 +166,8 @@ class Starter:
                 self._loop.work.hold_readers(run)
         if before_finished:
             self._job.warn(_finished_for_good(run))
-        if run.finished or before_finished:
-            how = "has finished"
-        else:
-            how = f"started in {time.monotonic() - began:.3f} s"
-        log.info("stage %s %s, from %s", run.task, how, start.beginning)
-        for other in start.upstream:
-            log.info("stage %s reads what stage %s writes", run.task, other)
+        done = run.finished or before_finished
+        _say(start, "has finished" if done else f"started in {time.monotonic() - began:.3f} s")
         if run.query is not None:
             threads.start(self._loop.watch, f"watch-{run.task}", run)
         return run
@@ -286,7 +286,13 @@ class Starter:
         return self._loop.work.checkpoints.recorded.get(task, ())
 
 
-def _run(start: QueryStart) -> Run:
+def _say(start: QueryStart, how: str) -> None:
+    log.info("stage %s %s, from %s", start.task, how, start.beginning)
+    for other in start.upstream:
+        log.info("stage %s reads what stage %s writes", start.task, other)
+
+
+def run_of(start: QueryStart) -> Run:
     """The run of a query that has been admitted."""
     said, writer, directory = start.written, start.writer, start.directory
     return Run(

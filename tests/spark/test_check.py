@@ -1,0 +1,385 @@
+"""What a check says of a changed script, and that the real start then does what it has said (ADR 65).
+
+One job is run once. Each row of the table is its script with a change.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import streamjob
+from dev.demo.waiting import PATIENCE
+from streamjob.protocol.messages.check_report import DOES_NOT, GOES_ON, NOT_CHECKED
+
+from .feeds import Feed, eventually
+from .stores import ROCKSDB
+from .terminal import Terminal
+
+ROOT = Path(__file__).parents[2]
+MANY = Path(__file__).parent / "apps" / "many_checks.py"
+
+SCRIPT = """\
+import sys
+import time
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+home = sys.argv[1]
+spark = SparkSession.builder.getOrCreate().newSession()
+spark.conf.set("spark.sql.shuffle.partitions", "2")
+
+
+def read(name, kind="json"):
+    rows = spark.readStream.schema("t timestamp, k string, v long").format(kind).load(f"{home}/{name}")
+    return rows.withWatermark("t", "10 minutes")
+
+
+def start(name, rows, mode="append", folder=None, kind="json", **how):
+    writer = rows.writeStream.queryName(name).outputMode(mode).format(kind).trigger(**(how or LOOKS))
+    return writer.start(f"{home}/{folder or name}")
+
+
+LOOKS = {"processingTime": "200 milliseconds"}
+a, b = read("a"), read("b")
+sums = a.groupBy(F.window("t", "5 minutes"), "k").agg(F.sum("v").alias("v"))
+start("sums", sums.select("k", "v"))
+start("distinct", a.dropDuplicates(["k", "t"]))
+others = b.select(F.col("k").alias("l"), F.col("t").alias("u"))
+start("pairs", a.join(others, F.expr("k = l AND t = u")))
+start("both", a.union(b).select("v"))
+spark.streams.awaitAnyTermination()
+"""
+QUERIES = ("sums", "distinct", "pairs", "both")
+ABSENT = "-"
+WAIT = "spark.streams.awaitAnyTermination()\n"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of the script, and what is to be said of it.
+
+    :param edits: pairs of a text of the script and what takes its place.
+    :param said: by query, what is not a bare `Continues`: the outcome, and words of what is said with it.
+        `ABSENT`: the query is not mentioned.
+    :param code: the exit code of the command.
+    :param whole: words of what is said of the script as a whole.
+    :param options: of the command, and of the start.
+    """
+
+    edits: tuple[tuple[str, str], ...]
+    said: dict[str, str]
+    code: int
+    whole: str
+    options: tuple[str, ...]
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the real start does. What could not be checked may go on."""
+        return self.code == GOES_ON or self.whole.startswith("NotChecked")
+
+    def script(self) -> str:
+        text = SCRIPT
+        for old, new in self.edits:
+            assert text.count(old) == 1, (old, text)
+            text = text.replace(old, new)
+        return text
+
+
+def edit(
+    *edits: tuple[str, str],
+    said: dict[str, str] | None = None,
+    code: int | None = None,
+    whole: str = "",
+    options: tuple[str, ...] = (),
+    **of_query: str,
+) -> Change:
+    said = {**(said or {}), **of_query}
+    refuses = any(words.startswith(("Refused", "Missing ")) for words in said.values())
+    return Change(edits, said, (DOES_NOT if refuses else GOES_ON) if code is None else code, whole, options)
+
+
+SUMS = 'start("sums", sums.select("k", "v"))\n'
+PAIRS = 'start("pairs", a.join(others, F.expr("k = l AND t = u")))\n'
+BOTH = 'start("both", a.union(b).select("v"))\n'
+DISTINCT = 'start("distinct", a.dropDuplicates(["k", "t"]))\n'
+RATE = """spark.readStream.format("rate").load().selectExpr("timestamp AS t", "'k' AS k", "value AS v")"""
+TABLE = {
+    "nothing": edit(),
+    "another order of the queries": edit((SUMS, ""), (WAIT, SUMS + WAIT)),
+    "columns that touch no state": edit(
+        ('sums.select("k", "v")', 'sums.select("v", "k", F.lit(1).alias("n"))')
+    ),
+    "another value of the state": edit(
+        ('F.sum("v").alias("v")', 'F.max("k").alias("v")'),
+        sums="Refused QueryChanged value: .* is (new|gone)",
+    ),
+    "another type of the value": edit(
+        ('F.sum("v").alias("v")', 'F.avg("v").alias("v")'), sums="Refused QueryChanged"
+    ),
+    "order of the keys": edit(
+        ('F.window("t", "5 minutes"), "k")', '"k", F.window("t", "5 minutes"))'), sums="Refused QueryChanged"
+    ),
+    "another window": edit(('F.window("t", "5 minutes"), "k")', 'F.window("t", "6 minutes"), "k")')),
+    "one key less": edit(
+        ('F.window("t", "5 minutes"), "k").agg(', 'F.window("t", "5 minutes")).agg(F.max("k").alias("k"), '),
+        sums="Refused QueryChanged",
+    ),
+    "a renamed query": edit(
+        (SUMS, SUMS.replace('"sums"', '"totals"', 1).replace("))", '), folder="sums")')),
+        totals="Refused StateWithoutStage 'sums'",
+        sums="Missing StateWithoutStage",
+    ),
+    "a renamed query in another folder": edit(
+        (SUMS, SUMS.replace('"sums"', '"totals"', 1)), totals="New", sums="Missing StateWithoutStage"
+    ),
+    "a removed query": edit((SUMS, ""), sums="Missing StateWithoutStage"),
+    "a removed query whose loss is allowed": edit(
+        (SUMS, ""), sums="Missing", options=("--allow-non-restored-state",)
+    ),
+    "an added query": edit((WAIT, 'start("more", a.select("v"))\n' + WAIT), more="New"),
+    "another watermark": edit(('"10 minutes"', '"1 hour"')),
+    "another output mode": edit(
+        ('sums.select("k", "v")', 'sums.select("k", "v"), mode="complete"'), sums="Refused QueryFailed "
+    ),
+    "shuffle partitions": edit(
+        ('.partitions", "2"', '.partitions", "3"'),
+        said=dict.fromkeys(QUERIES, "Continues SettingPinned spark.sql.shuffle.partitions is 2 and stays so"),
+    ),
+    "another state store": edit(
+        (
+            "LOOKS = {",
+            f'spark.conf.set("spark.sql.streaming.stateStore.providerClass", "{ROCKSDB}")\nLOOKS = {{',
+        ),
+        said=dict.fromkeys(("sums", "distinct", "pairs"), "Continues SettingPinned providerClass"),
+    ),
+    "another folder of the sink": edit(
+        (BOTH, BOTH.replace('"v"))', '"v"), folder="elsewhere")')),
+        both="Continues SinkMoved elsewhere",
+    ),
+    "the folder of another query": edit(
+        (BOTH, BOTH.replace('"v"))', '"v"), folder="sums")')), both="Refused SinkShared"
+    ),
+    "a source in another folder": edit(
+        ('a, b = read("a"), read("b")', 'a, b = read("a"), read("c")'),
+        pairs="Refused QueryChanged c",
+        both="Refused QueryChanged c",
+    ),
+    "a source of another kind": edit(
+        ('a, b = read("a"), read("b")', f'a = read("a")\nb = {RATE}.withWatermark("t", "10 minutes")'),
+        pairs="Refused QueryChanged rate",
+        both="Refused QueryChanged rate",
+    ),
+    "sources in another order": edit(
+        (BOTH, 'start("both", b.union(a).select("v"))\n'), both="Refused QueryChanged"
+    ),
+    "one source more": edit(
+        (BOTH, 'start("both", a.union(b).union(read("a")).select("v"))\n'),
+        both="Refused QueryChanged had 2 sources and has 3",
+    ),
+    "an aggregation added": edit(
+        (BOTH, 'start("both", a.union(b).dropDuplicates(["v", "t"]).select("v"))\n'),
+        both="Refused QueryChanged stateful operator",
+    ),
+    "an aggregation removed": edit(
+        (SUMS, 'start("sums", a.select("k", "v"))\n'), sums="Refused QueryChanged"
+    ),
+    "an operator before it": edit(
+        (SUMS, SUMS),
+        ("sums = a.groupBy", 'sums = a.dropDuplicates(["v", "t"]).groupBy'),
+        sums="Refused QueryChanged",
+    ),
+    "other keys of duplicates": edit(('["k", "t"]', '["v", "t"]'), distinct="Refused QueryChanged"),
+    "another kind of join": edit(
+        (PAIRS, PAIRS.replace('t = u")', 't = u"), "left_outer"')), pairs="Refused QueryChanged"
+    ),
+    "a query that Spark does not run": edit(
+        (WAIT, 'start("more", a.groupBy("k").count())\n' + WAIT), more="Refused QueryFailed watermark"
+    ),
+    "a folder that is ahead": edit(
+        (BOTH, BOTH.replace('"v"))', '"v"), folder="ahead")')), both="Refused SinkAhead 7"
+    ),
+    "two queries refused": edit(
+        ('["k", "t"]', '["v", "t"]'),
+        ('F.sum("v").alias("v")', 'F.max("k").alias("v")'),
+        distinct="Refused QueryChanged",
+        sums="Refused QueryChanged",
+    ),
+    "two queries of one name": edit((BOTH, BOTH + BOTH), both="Refused DuplicateQueryName"),
+    "asynchronous progress": edit(
+        (".format(kind).trigger", '.option("asyncProgressTrackingEnabled", True).format(kind).trigger'),
+        said=dict.fromkeys(QUERIES, "Refused AsyncProgressUnsupported"),
+    ),
+    "it raises before its first query": edit(
+        ("a, b =", "1 / 0\na, b ="),
+        code=NOT_CHECKED,
+        whole="ScriptFailed ZeroDivisionError",
+        said=dict.fromkeys(QUERIES, ABSENT),
+    ),
+    "it raises after two queries": edit(
+        (PAIRS, "1 / 0\n"),
+        code=NOT_CHECKED,
+        whole="ScriptFailed ZeroDivisionError",
+        pairs="NotStarted",
+        both="NotStarted",
+    ),
+    "it starts no query": edit(
+        ("a, b =", "sys.exit()\na, b ="),
+        whole="NoQueryStarted",
+        code=DOES_NOT,
+        said=dict.fromkeys(QUERIES, ABSENT),
+    ),
+    "it cannot be parsed": edit(
+        ("a, b =", "a b ="), code=NOT_CHECKED, whole="ScriptSyntaxError", said=dict.fromkeys(QUERIES, ABSENT)
+    ),
+    "it ends without a wait": edit((WAIT, "")),
+    "it ends without a wait and without a query": edit((SUMS, ""), (WAIT, ""), sums="NotStarted"),
+    "it waits for one that ends, and starts another": edit(
+        (SUMS, ""),
+        (BOTH, BOTH.replace('"v"))', '"v"), availableNow=True).awaitTermination()\n') + SUMS),
+        code=NOT_CHECKED,
+        whole="NotChecked",
+        sums="NotStarted StateWithoutStage",
+    ),
+}
+
+
+class Job:
+    """A job that was stopped, and what it leaves."""
+
+    def __init__(self, home: Path, python: str = sys.executable) -> None:
+        self.home, self.python = home, python
+        self.data, self.state = home / "data", home / "data" / "job"
+        self.feeds = {name: Feed(self.data / name) for name in "abc"}
+        for name, feed in self.feeds.items():
+            feed.minutes(0, 30)
+            if name == "c":
+                feed.minutes(30, 40)
+        with self.start(SCRIPT) as driver:
+            self.await_batch(0)
+            driver.interrupt()
+            assert driver.ended()[0] == 0, driver.ended()[1]
+        ahead = self.data / "ahead"
+        shutil.copytree(self.data / "both", ahead)
+        shutil.copy(ahead / "_spark_metadata" / "0", ahead / "_spark_metadata" / "7")
+        shutil.copytree(self.data, home / "kept")
+
+    def start(self, text: str, *options: str) -> Terminal:
+        script = self.home / "app.py"
+        script.write_text(text)
+        return Terminal(self.state, script, *options, arguments=(str(self.data),), python=self.python)
+
+    def await_batch(self, number: int, *queries: str) -> None:
+        for query in queries or QUERIES:
+            commits = self.state / "checkpoints" / query / "0" / "commits"
+            eventually((commits / str(number)).exists, f"batch {number} of {query}")
+
+    def files(self) -> dict[str, bytes]:
+        return {str(f): f.read_bytes() for f in self.data.rglob("*") if f.is_file()}
+
+    def put_back(self) -> None:
+        shutil.rmtree(self.data)
+        shutil.copytree(self.home / "kept", self.data)
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    return Job(tmp_path_factory.mktemp("check"))
+
+
+def checked(job: Job, changes: dict[str, Change], python: str = sys.executable) -> dict[str, dict[str, Any]]:
+    """The reports of all changed scripts, from one process."""
+    folder = job.home / "changed"
+    folder.mkdir(exist_ok=True)
+    given = []
+    for number, change in enumerate(changes.values()):
+        script = folder / f"{number:02}.py"
+        script.write_text(change.script())
+        given.append(["--state", str(job.state), *change.options, str(script), str(job.data)])
+    plan = folder / "plan.json"
+    plan.write_text(json.dumps(given))
+    with (folder / "log").open("w") as log:
+        done = subprocess.run(
+            [python, str(MANY), str(plan)],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            timeout=PATIENCE,
+            env=environment(python),
+            check=False,
+        )
+    reports = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(reports) == len(changes), (folder / "log").read_text()[-4000:]
+    return dict(zip(changes, reports, strict=True))
+
+
+def environment(python: str) -> dict[str, str]:
+    source = str(Path(streamjob.__file__).parents[1])
+    return {**os.environ, "PYTHONPATH": source, "PYSPARK_PYTHON": python}
+
+
+def said(report: dict[str, Any]) -> dict[str, str]:
+    """By query: the outcome, and all that is said of it. The last one counts."""
+    found = {}
+    for verdict in report["verdicts"]:
+        problems = [verdict["problem"], *verdict["warnings"]]
+        words = " ".join(f"{p['reason']} {p['message']}" for p in problems if p is not None)
+        found[verdict["query"]] = f"{verdict['outcome']} {words}"
+    return found
+
+
+def wrong(change: Change, report: dict[str, Any]) -> list[str]:
+    """What the report should have said."""
+    found = said(report)
+    wanted = {query: "Continues $" for query in QUERIES if query in found}
+    wanted |= {query: words for query, words in change.said.items() if words != ABSENT}
+    wanted = {query: words.replace(" ", ".*") for query, words in wanted.items()}
+    bad = [f"{q}: {found.get(q)}, not {w}" for q, w in wanted.items() if not re.match(w, found.get(q, ""))]
+    bad += [f"{q}: {found[q]}" for q in found.keys() - wanted.keys()]
+    bad += [f"{q} is there" for q, words in change.said.items() if words == ABSENT and q in found]
+    whole = " ".join(f"{p['reason']} {p['message']}" for p in (report["refused"], report["unknown"]) if p)
+    if not re.search(change.whole.replace(" ", ".*") or "^$", whole):
+        bad.append(f"of the script: {whole}, not {change.whole}")
+    return bad + ([f"code {report['code']}"] if report["code"] != change.code else [])
+
+
+def test_what_is_said_of_each_change(job: Job) -> None:
+    """And nothing is written, wherever."""
+    before = job.files()
+    reports = checked(job, TABLE)
+    assert job.files() == before
+    assert {name: w for name, change in TABLE.items() if (w := wrong(change, reports[name]))} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TABLE)
+def test_the_start_does_what_was_said(job: Job, name: str) -> None:
+    change = TABLE[name]
+    job.put_back()
+    report = checked(job, {name: change})[name]
+    for feed in ("a", "b"):
+        job.feeds[feed].minutes(40, 60)
+    with job.start(change.script(), *change.options) as driver:
+        if change.goes_on:
+            for verdict in report["verdicts"]:
+                if verdict["outcome"] in ("Continues", "New"):
+                    last = verdict["batch"]
+                    job.await_batch(0 if last is None else last + 1, verdict["query"])
+            driver.interrupt()
+            assert driver.ended()[0] == 0, driver.ended()[1]
+            return
+        code, text = driver.ended()
+    problems = [v["problem"] for v in report["verdicts"]] + [report["refused"], report["unknown"]]
+    reasons = [p["reason"] for p in problems if p is not None]
+    assert code != 0, text
+    assert any(reason in text for reason in reasons) or reasons == ["QueryFailed"], (reasons, text)
