@@ -83,7 +83,7 @@ def test_a_refused_one_is_named_and_the_others_are_written(tmp_path: Path, capsy
 @pytest.mark.parametrize(
     ("document", "text"),
     [
-        ({"kind": "ScheduledSparkApplication"}, "set savepoint.schedule"),
+        ({"kind": "SparkConnect"}, "Make a StreamJob for each"),
         ({"apiVersion": "sparkoperator.k8s.io/v1beta1"}, "is not v1beta2"),
         ({"apiVersion": "spark.apache.org/v1", "spec": {"sparkRFiles": "x.R"}}, "is in R"),
         ({"metadata": {}}, "without metadata.name"),

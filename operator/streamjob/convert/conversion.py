@@ -7,19 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import draft
-from .applications import apache, kubeflow
+from .applications import apache, kubeflow, kubeflow_scheduled
 from .draft import Places
 from .source import FieldRecord, Kind, Obj, Refused, Source
 
 KUBEFLOW, APACHE = "sparkoperator.k8s.io", "spark.apache.org"
-CONVERTERS = {(KUBEFLOW, "SparkApplication"): kubeflow.convert, (APACHE, "SparkApplication"): apache.convert}
+CONVERTERS = {
+    (KUBEFLOW, "SparkApplication"): kubeflow.convert,
+    (KUBEFLOW, "ScheduledSparkApplication"): kubeflow_scheduled.convert,
+    (APACHE, "SparkApplication"): apache.convert,
+}
 VERSIONS = {KUBEFLOW: ("v1beta2",), APACHE: ("v1", "v1beta1", "v1alpha1")}
 REMEDIES = {
-    (KUBEFLOW, "ScheduledSparkApplication"): (
-        "it starts an application that ends at given times, and a StreamJob runs until it is ended",
-        "If its template is a stream, convert that as a SparkApplication, and set savepoint.schedule for "
-        "savepoints at given times; leave a batch job where it is, or make it a CronJob",
-    ),
     (KUBEFLOW, "SparkConnect"): (
         "it is a Spark Connect server, and a StreamJob's script has the session in its own process",
         "Make a StreamJob for each stream that a client of the server runs",

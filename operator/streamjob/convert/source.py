@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -137,6 +137,19 @@ class Source:
         made = (e.path for e in reversed(self.entries) if e.to == to and e.path and e.kind is not Kind.DECIDE)
         by = next(made, "another field")
         self.unneeded(path, f"{by} overrides it" + (f" in {to}" if by != to else ""))
+
+    def adopt(self, part: Source, path: Path) -> None:
+        """Take the account of another source, whose metadata are this one's and whose spec is at `path`."""
+        known = {entry.path for entry in self.entries}
+        for entry in part.finish():
+            at = entry.path
+            if at == "spec" or at.startswith(("spec.", "spec[")):
+                at = text(path) + at.removeprefix("spec")
+            if not at or at not in known:
+                self.entries.append(replace(entry, path=at))
+        for leaf in list(self._open):
+            if leaf[: len(path)] == path or leaf[0] == "metadata":
+                del self._open[leaf]
 
     def decide(self, to: str, message: str) -> None:
         """The user has to choose a value of the StreamJob, or may want another."""

@@ -233,14 +233,16 @@ def test_jobs_by_phase_and_by_name() -> None:
 
 
 def test_labels_are_bounded() -> None:
-    """Only what an alert has to name a job by is a series of that job, and not more than seven of them."""
+    """Only what an alert has to name a job by is a series of that job, and not more than eight of them."""
     jobs = Jobs()
     everything = ran(
-        checkpoint={"latest": 2, "epoch": 1, "completedAt": "2026-01-02T03:00:00Z"}, termination=requested()
+        checkpoint={"latest": 2, "epoch": 1, "completedAt": "2026-01-02T03:00:00Z"},
+        termination=requested(),
+        rounds={"lateAt": "2026-01-02T05:00:00Z"},
     )
     jobs.saw(job(status=everything), job(status=everything).status)
     of_jobs = [s for f in jobs.collect() for s in f.samples if "streamjob" in s.labels]
-    assert len(of_jobs) == 7
+    assert len(of_jobs) == 8
     allowed = {"phase", "cause", "reason", "verb", "resource", "code", "state", "mode", "outcome", "le"}
     for family in REGISTRY.collect():
         for sample in family.samples:

@@ -3,7 +3,7 @@ gauges of jobs come from `Jobs`.
 
 Labels are bounded: verbs, resources, status codes, phases and our own reasons, all of which are defined in
 this code. Nothing that a driver reports becomes a label. Series of a single job exist only where an alert
-must name the job, seven metrics at most. Each scrape generates them from what the leader knows, so they
+must name the job, eight metrics at most. Each scrape generates them from what the leader knows, so they
 disappear with the job, and when another replica leads.
 """
 
@@ -202,6 +202,7 @@ class Facts:
     :param checkpoint: when the newest checkpoint completed.
     :param interval: spec.checkpoint.interval in seconds.
     :param deadline: of a pending termination.
+    :param late: when no round will have succeeded for two periods, unless one does by then.
     """
 
     namespace: str
@@ -213,10 +214,11 @@ class Facts:
     checkpoint: float | None
     interval: float
     deadline: float | None
+    late: float | None
 
     @staticmethod
     def of(job: StreamJob, status: Status) -> Facts:
-        t = status.termination
+        t, r = status.termination, status.rounds
         return Facts(
             job.metadata.namespace,
             job.metadata.name,
@@ -227,6 +229,7 @@ class Facts:
             moment(status.checkpoint.completed_at).timestamp() if status.checkpoint else None,
             duration(job.spec.checkpoint.interval).total_seconds(),
             moment(t.deadline).timestamp() if t is not None and t.final_checkpoint is None else None,
+            moment(r.late_at).timestamp() if r is not None and r.late_at is not None else None,
         )
 
 
@@ -278,6 +281,11 @@ class Jobs(Collector):
             "Until when the pending termination should be done",
             labels=named,
         )
+        late = GaugeMetricFamily(
+            "streamjob_job_round_late_timestamp_seconds",
+            "When no round of the schedule will have succeeded for two periods, unless one does by then",
+            labels=named,
+        )
         for f in facts:
             key = [f.namespace, f.name]
             phase_of.add_metric([*key, f.phase.value], 1)
@@ -289,7 +297,9 @@ class Jobs(Collector):
                 newest.add_metric(key, f.checkpoint)
             if f.deadline is not None:
                 deadline.add_metric(key, f.deadline)
-        yield from (phase_of, epoch, stalled, degraded, newest, interval, deadline)
+            if f.late is not None:
+                late.add_metric(key, f.late)
+        yield from (phase_of, epoch, stalled, degraded, newest, interval, deadline, late)
 
 
 JOBS = Jobs()
