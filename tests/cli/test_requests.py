@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from streamjob.cli.access.changes import ATTEMPTS, NotPossible, change
-from streamjob.cli.commands import endings
+from streamjob.cli.commands import endings, run
 from streamjob.cli.errors import ExitCode
 from streamjob.cli.kubectl import Conflict
 from streamjob.cli.options import Options
 from streamjob.cli.printing import times
-from streamjob.cli.views.ending import GOALS
+from streamjob.cli.views.ending import GOALS, look
+from streamjob.cli.views.job import job
+from streamjob.cli.views.progress import Outcome
 
 from ..ui.api_server import ApiServer
 from .test_transcript import NAMESPACE, runs, server
@@ -22,6 +24,7 @@ from .test_transcript import NAMESPACE, runs, server
 __all__ = ["server"]
 
 CHOSEN = Options(namespace=NAMESPACE)
+begin_round: Any = run.begin  # without the options of the command line
 
 
 def ask(verb: str, **more: Any) -> int:
@@ -92,3 +95,49 @@ def test_a_patch_is_repeated_while_others_are_faster(server: ApiServer) -> None:
     with pytest.raises(Conflict):
         change(CHOSEN.kubectl, stale, build)
     assert len(server.patches) == 1
+
+
+def in_rounds(phase: str, state: str = "Running", **rounds: Any) -> dict[str, Any]:
+    obj = in_phase(phase, state, rounds=rounds)
+    obj["spec"]["schedule"] = {"cron": "0 3 * * *", "nonce": 4}
+    return obj
+
+
+@pytest.mark.parametrize(
+    ("phase", "rounds", "text"),
+    [
+        ("Waiting", {}, "orders: a round is requested\n"),
+        ("Running", {"began": "2026-01-02T03:00:00Z"}, "when the present one has ended\n"),
+    ],
+)
+def test_a_round_is_asked_for(
+    server: ApiServer, capsys: pytest.CaptureFixture[str], phase: str, rounds: dict[str, str], text: str
+) -> None:
+    server.put("streamjobs", in_rounds(phase, **rounds))
+    assert begin_round(CHOSEN, "orders") == ExitCode.DONE
+    assert server.patches == [{"spec": {"schedule": {"nonce": 5}}}]
+    assert capsys.readouterr().out.endswith(text)
+
+
+@pytest.mark.parametrize(
+    ("obj", "text"),
+    [
+        (in_phase("Running", "Running"), "has no spec.schedule"),
+        (in_rounds("Stopped", "Stopped"), "orders is Stopped, so no round begins"),
+    ],
+)
+def test_no_round_is_asked_for_that_would_not_begin(
+    server: ApiServer, obj: dict[str, Any], text: str
+) -> None:
+    server.put("streamjobs", obj)
+    with pytest.raises(NotPossible, match=text) as e:
+        begin_round(CHOSEN, "orders")
+    assert e.value.remedy
+    assert not server.patches
+
+
+def test_a_job_that_waits_for_its_round_is_resumed() -> None:
+    ready = {"type": "Ready", "status": "True", "reason": "Waiting", "message": "It waits"}
+    obj = in_rounds("Waiting")
+    obj["status"] |= {"conditions": [ready], "observedGeneration": obj["metadata"]["generation"]}
+    assert look(GOALS["resume"], job(obj), times.now()).outcome is Outcome.REACHED

@@ -175,8 +175,11 @@ STATES = ("Running", "Stopped", "Drained", "Cancelled")
 DELAYS = (0.0, 0.3, 2.0, 5.0, 12.0, 40.0, 150.0)
 
 
-def random_plan(seed: int) -> Plan:
-    """The plan of this seed."""
+def random_plan(seed: int, *, rounds: bool = True) -> Plan:
+    """The plan of this seed.
+
+    :param rounds: one in five is of a job with a schedule.
+    """
     rng = Random(f"plan {seed}")
     shape = Shape(
         stages=rng.choice((("events",), ("events",), ("events", "sums"))),
@@ -231,8 +234,8 @@ def random_plan(seed: int) -> Plan:
         steps = _handed_over(steps, handover)
     if shape.standby:
         steps = _stood_by(steps, standby)
-    if (rounds := Random(f"rounds {seed}")).random() < 0.2:
-        shape, steps = _in_rounds(shape, steps, rounds)
+    if (of_rounds := Random(f"rounds {seed}")).random() < 0.2 and rounds:
+        shape, steps = _in_rounds(shape, steps, of_rounds)
     deaf = rng.choice(("",) * 18 + ("pods", "streamjobs"))
     first = rng.choice((None,) * 20 + tuple(Fault))
     return Plan(seed, shape, tuple(steps), faults, mishaps, weather, skews, deaf, first)

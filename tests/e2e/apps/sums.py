@@ -4,7 +4,7 @@ How many numbers were read says what the output must be.
 
 sums.py OUTPUT [PAUSE] [HOLD] [TRIGGER]      PAUSE: seconds that every row of the output takes
                                              HOLD: it waits while this file is there
-                                             TRIGGER: the interval of its batches
+                                             TRIGGER: the interval of its batches; `now`: availableNow
 """
 
 import sys
@@ -46,7 +46,7 @@ def main(output: str, pause: str = "", hold: str = "", trigger: str = "300 milli
         sums.writeStream.queryName("sums")
         .outputMode("append")
         .format("json")
-        .trigger(processingTime=trigger)
+        .trigger(**{"availableNow": True} if trigger == "now" else {"processingTime": trigger})
         .start(output)
     )
     query.awaitTermination()

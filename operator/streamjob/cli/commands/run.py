@@ -26,6 +26,10 @@ def run(chosen: options.Options, name: str) -> int:
 
     If a round runs, another one begins when it has ended. The schedule goes on as before.
     """
+    return begin(chosen, name)
+
+
+def begin(chosen: options.Options, name: str) -> int:
     before = read_job(chosen, name)
     refuse(before, "run")
     chosen.kubectl.patch(JOBS, name, {"spec": {"schedule": once_more(before.spec, "schedule")}})
