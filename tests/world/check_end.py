@@ -64,10 +64,11 @@ class End(Ledger):
         drivers = [d for d in alive if d.may_write]
         standbys = [d for d in alive if not d.may_write]
         running = [self._pod_of(d) for d in drivers]
-        if phase == "Waiting" and (late := moment(status["rounds"]["next"]) + DUE) < self.world.now():
-            return f"the round of {late - DUE} has not begun"
+        clock = self.world.now() + min(0 * DUE, *(timedelta(seconds=s) for s in self.world.plan.skews))
+        if phase == "Waiting" and (due := moment(status["rounds"]["next"])) + DUE < clock:
+            return f"the round of {due} has not begun"
         began = (status.get("rounds") or {}).get("began")
-        if began and phase == "Running" and moment(began) + TIMEOUT + DUE < self.world.now():
+        if began and phase == "Running" and moment(began) + TIMEOUT + DUE < clock:
             return f"the round of {began} goes on"
         if stalled["reason"] == "RolledBack" and phase == "Waiting":
             return None if truth.tried[made_from(job)] or broken(job) else "it was rolled back untried"
