@@ -16,7 +16,7 @@ jobs=.build/cluster-tests.log api=.build/api-server-tests.log
 quick=' and not slow' few=' and not default_spark'
 # Tests of what the runtime uses from inside Spark. Of every Spark, whether its private members are there and a query ends at
 # its boundary. With `all`, also the drain, the sink's log, the check of a query against its state.
-by_version='tests/spark/test_boundary.py tests/spark/test_named_sources.py tests/spark/test_versions.py'
+by_version='tests/spark/test_batch_tasks.py tests/spark/test_boundary.py tests/spark/test_named_sources.py tests/spark/test_versions.py'
 # The oldest and the newest Spark, beside the default one. With `all`, every Spark.
 others='spark35 spark43'
 if [ "${1:-}" = all ]; then
