@@ -10,6 +10,7 @@ from streamjob.protocol.times import moment
 
 from .apiserver import Obj
 from .ground_truth import Ledger, Truth, broken, broken_text, made_from
+from .user import BUSY
 
 if TYPE_CHECKING:
     from .driver import Driver
@@ -117,8 +118,10 @@ class End(Ledger):
             executors = {d.status.executors.least if d.status.executors else 0 for d in drivers}
             if (why := self._of_standby(job, standbys, drivers, truth)) is not None:
                 return why
-            if executors - {job["spec"]["executor"]["instances"]}:
+            if executors - {self._executors_wanted(job)}:
                 return f"its driver was asked for {executors} executors"
+            if (scaling := status.get("autoscale")) and scaling["desired"] != self._executors_needed(job):
+                return f"{self.world.rows_per_second:.0f} rows/s, and it scales so: {scaling}"
             if dead != ("Degraded" in conditions):
                 return f"a query of its driver is {'dead' if dead else 'alive'}, and nobody says so"
             for (root, task), sink in self.world.storage.sinks.items():
@@ -127,6 +130,18 @@ class End(Ledger):
             return None if len(drivers) == 1 and drivers[0].queries else "no driver runs"
         pods = self._not_over(job)
         return f"phase {phase}, and there are still {pods}" if pods else None
+
+    @staticmethod
+    def _executors_wanted(job: Obj) -> int:
+        executor = job["spec"]["executor"]
+        if executor.get("autoscale") is None:
+            return int(executor["instances"])
+        return int(job["status"]["autoscale"]["desired"])
+
+    def _executors_needed(self, job: Obj) -> int:
+        """A busy job needs more than it may have, a quiet one less than one."""
+        scaling = job["spec"]["executor"]["autoscale"]
+        return int(scaling["max" if self.world.rows_per_second == BUSY else "min"])
 
     def _of_standby(
         self, job: Obj, standbys: list[Driver], drivers: list[Driver], truth: Truth

@@ -21,12 +21,14 @@ from streamjob.protocol.lifecycle import TaskState
 from streamjob.protocol.messages.commands import Mode, SavepointRequest, TerminationRequest
 from streamjob.protocol.messages.driver_config import DriverConfig, Gate
 from streamjob.protocol.messages.driver_status import DriverPhase, DriverStatus, KnownRecords, Problem
+from streamjob.protocol.messages.figures import Load, QueryFigures
 from streamjob.protocol.messages.final_report import report
 from streamjob.protocol.restore.recovery import recorded_edges, spent, unfinished_tasks
 from streamjob.runtime.driver.dispatcher import Dispatcher, EffectQueue
 from streamjob.runtime.driver.requests import Requests
 from streamjob.runtime.driver.script.before_first_query import why_needed
 from streamjob.runtime.driver.start.gate_keeper import GateConflict, GateKeeper
+from streamjob.runtime.driver.status import stage_statuses
 from streamjob.runtime.driver.status_board import StatusBoard
 from streamjob.runtime.process.pod import INDEX_WAIT
 from streamjob.runtime.savepoints.recover_records import known
@@ -234,8 +236,20 @@ class Driver:
             if bounded is not None:
                 query.directory.batch = min(query.directory.batch, bounded - 1)
         batch = query.directory.committed if query.directory.committed >= 0 else None
-        query.figures = replace(query.figures, batch=batch)
+        query.figures = replace(query.figures, batch=batch, query=self._figures())
         return batch
+
+    def sample(self) -> None:
+        """Figures are reported without a new version, as by `event_loop.Loop`."""
+        if self.world.plan.shape.autoscale and self.queries:
+            for query in self.queries.values():
+                self.settle(query)
+            self.board.refresh(stages=stage_statuses(self.coordinator, self.queries))
+            self._text = (-1, "")
+
+    def _figures(self) -> QueryFigures:
+        executors = self.status.executors
+        return QueryFigures(load=Load(self.world.rows_per_second, 0.0, 100.0) if executors else None)
 
     # --- commands -------------------------------------------------------------------------------------------
 

@@ -208,6 +208,7 @@ class Exchange:
             timer.cancel()
         if not driver.alive:
             raise aiohttp.ServerDisconnectedError
+        driver.sample()
         return Answer(200, driver.text.encode())
 
     def _apply(self) -> Answer:

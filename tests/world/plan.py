@@ -57,6 +57,7 @@ class Shape:
     :param schedule: of savepoints, None for none; so many of them are `retained`, None for all.
     :param on_delete: as `spec.termination.onDelete`.
     :param executors: so many at the start; 0: none, and no step changes that.
+    :param autoscale: the number of executors follows the load.
     :param sidecar: a container beside the driver's that ends only when it is killed.
     :param runtime: as `spec.runtime`.
     :param history: as `spec.restart.failedDriversHistoryLimit`.
@@ -79,6 +80,7 @@ class Shape:
     upgrade: str = "Savepoint"
     sidecar: bool = False
     executors: int = 0
+    autoscale: bool = False
     script: Scripted = Scripted.TOGETHER
     chained: bool = True
     runtime: str = "Image"
@@ -227,6 +229,10 @@ def random_plan(seed: int, *, rounds: bool = True) -> Plan:
     if scales := Random(f"executors {seed}").choice((0, 0, 0, 1, 2)):
         shape = replace(shape, executors=1)
         steps += _scaling(Random(f"scale {seed}"), scales)
+    elif (load := Random(f"load {seed}")).random() < 0.2:
+        shape = replace(shape, autoscale=True)
+        does = load.choice((("busy",), ("busy", "quiet"), ("busy", "quiet", "busy")))
+        steps += [Step(do, load.choice((*DELAYS, 60.0)), "Running") for do in does]
     if shape.ui:
         hides = Random(f"hides {seed}")
         steps.insert(hides.randrange(1, len(steps) + 1), Step(hides.choice(("hide UI", "no UI"))))

@@ -66,6 +66,7 @@ MODULES = (
             "rules.diagnosis",
             "rules.driver_config",
             "rules.policies.escalation",
+            "rules.scaling.autoscale",
             "rules.scaling.executors",
             "rules.policies.rebuild",
             "rules.policies.indexing",

@@ -22,6 +22,11 @@ UI: Obj = {
 }
 
 
+# Rows a second for each stage. A core does a hundred.
+QUIET, BUSY = 10.0, 400.0
+AUTOSCALE: Obj = {"min": 1, "max": 3, "stabilization": {"up": "10s", "down": "40s"}}
+
+
 def _schedule(minutes: int) -> Obj:
     return {"cron": f"*/{minutes} * * * *", "timeout": "8m", "nonce": 1}
 
@@ -70,7 +75,7 @@ class User:
                 "standby": shape.standby,
                 **({"template": {"spec": {"containers": [{"name": "proxy"}]}}} if shape.sidecar else {}),
             },
-            "executor": {"instances": shape.executors},
+            "executor": {"autoscale": AUTOSCALE} if shape.autoscale else {"instances": shape.executors},
             "upgrade": {"mode": shape.upgrade, "startTimeout": "1m", "probation": "20s"},
             **({"ui": UI} if shape.ui else {}),
             **({"schedule": _schedule(shape.rounds)} if shape.rounds else {}),
@@ -179,6 +184,8 @@ DEEDS: dict[str, Callable[[User], None]] = {
     "good script": lambda u: u.patch(sparkConf={"script": None}),
     "bad image": lambda u: u.patch(image="missing:1"),
     "good image": lambda u: u.patch(image="jobs:1"),
+    "busy": lambda u: setattr(u.world, "rows_per_second", BUSY),
+    "quiet": lambda u: setattr(u.world, "rows_per_second", QUIET),
     "one executor": lambda u: u.patch(executor={"instances": 1}),
     "two executors": lambda u: u.patch(executor={"instances": 2}),
     "scale": lambda u: u.patch(executor={"instances": 2 + int(u.world.loop.time()) % 900}),

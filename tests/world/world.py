@@ -27,7 +27,7 @@ from .outcome import Outcome
 from .permissions import Rights
 from .plan import Fault, Mishap, Plan, random_plan
 from .storage import Storage
-from .user import JOB, NAME, NAMESPACE, OTHER, User
+from .user import JOB, NAME, NAMESPACE, OTHER, QUIET, User
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 PATIENCE = 120.0  # seconds for which the user waits for a phase
@@ -62,6 +62,7 @@ class World:
         self.trace: list[tuple[float, str, str]] = []
         self.effects: list[str] = []
         self.storage: Storage = Storage()
+        self.rows_per_second = QUIET
         self.oracle = Oracle(self)
         self.server = ApiServer(self.now, self._changed, Random(f"uids {self.plan.seed}"), rights)
         self.rights, self.namespaces = rights, namespaces
