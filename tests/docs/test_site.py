@@ -340,7 +340,7 @@ PROGRAMS = {
 }
 VERBS = {
     *("apply", "config", "create", "delete", "describe", "drain"),
-    *("exec", "get", "logs", "patch", "rollout", "streamjob", "wait"),
+    *("exec", "get", "logs", "patch", "rollout", "scale", "streamjob", "wait"),
 }
 
 

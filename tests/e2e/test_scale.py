@@ -1,7 +1,10 @@
-"""The number of executors is changed by a HorizontalPodAutoscaler, and by the load itself."""
+"""docs/tutorials/scale.md: the number of executors is changed by hand, by a HorizontalPodAutoscaler, and by
+what the job measures. The script and the objects are those of the page.
+"""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import threading
 from collections import Counter
@@ -10,13 +13,14 @@ from datetime import datetime, timezone
 from itertools import count
 
 import pytest
+import yaml
 
 from dev.cluster.layout import REPOSITORY
 from dev.demo import steps
 from dev.demo.console import Console
 from dev.demo.feed import BROKERS, KAFKA, PATIENT, end_offset
 from dev.demo.job import Job
-from dev.demo.kubectl import Kubectl, Object
+from dev.demo.kubectl import Kubectl
 from dev.demo.site import Site
 from dev.demo.waiting import PATIENCE, until
 from streamjob.controller.objects import certs
@@ -29,6 +33,10 @@ from .test_faults import drain_and_compare
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1800)]
 ADAPTER, METRICS = "metrics-adapter", "v1beta1.external.metrics.k8s.io"
 TOPIC, PARTITIONS = "load", 6
+# Otherwise a partition gets so many rows in a row that each batch has one task.
+IN_TURN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
+PAGE = (REPOSITORY / "docs" / "tutorials" / "scale.md").read_text()
+BLOCKS = dict(re.findall(r'^```\w+ title="([\w.]+)"\n(.*?)^```', PAGE, re.MULTILINE | re.DOTALL))
 
 
 @pytest.fixture
@@ -95,38 +103,23 @@ def measure(kubectl: Kubectl, value: int) -> None:
     kubectl.run("exec", ADAPTER, "--", "sh", "-c", f"echo {value} > /tmp/lag")
 
 
-def autoscaler(job: str) -> Object:
-    """As KEDA makes one: an executor for each ten of the metric. Down at once, for the test's sake."""
-    metric = {"metric": {"name": "lag"}, "target": {"type": "AverageValue", "averageValue": "10"}}
-    return {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": job},
-        "spec": {
-            "scaleTargetRef": {"apiVersion": "streamjob.dev/v1alpha1", "kind": "StreamJob", "name": job},
-            "minReplicas": 1,
-            "maxReplicas": 3,
-            "metrics": [{"type": "External", "external": metric}],
-            "behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}},
-        },
-    }
-
-
 def test_a_horizontal_pod_autoscaler_scales_a_job(cluster: Site, storage: Storage, adapter: str) -> None:
-    job = sums(cluster, "hpa", executor={"instances": 1, **SMALL})
+    job = sums(cluster, "load", executor={"instances": 1, **SMALL})
     have(job, 1, 1)
-    cluster.kubectl.apply(autoscaler("hpa"))
+    cluster.kubectl.apply(yaml.safe_load(BLOCKS["hpa.yaml"]))
     measure(cluster.kubectl, 25)
     have(job, 3, 3)
     read_on(job, storage)
-    assert cluster.kubectl.get("hpa", "hpa")["status"]["desiredReplicas"] == 3  # type: ignore[index]
+    assert cluster.kubectl.get("hpa", "load")["status"]["desiredReplicas"] == 3  # type: ignore[index]
     measure(cluster.kubectl, 5)
     have(job, 1, 1)
     assert "upgrade" not in job.view().object["status"]
-    cluster.kubectl.run("delete", "hpa", "hpa")
+    cluster.kubectl.run("delete", "hpa", "load")
 
-    cluster.kubectl.run("scale", "sj/hpa", "--replicas=2")
-    have(job, 2, 2)
+    command, shown = PAGE.partition("## By hand")[2].partition("```sh\n")[2].partition("```")[0].splitlines()
+    cluster.kubectl.run(*command.split()[1:])
+    have(job, 3, 3)
+    assert "running" in cluster.kubectl.run(*shown.replace("'", "").split()[1:])
     drain_and_compare(job, storage)
     delete(job)
 
@@ -137,6 +130,7 @@ class Producer:
     def __init__(self, kubectl: Kubectl, rate: float) -> None:
         self.rate, self.written = rate, 0
         producer = ["kafka.tools.ConsoleProducer", "--bootstrap-server", BROKERS, "--topic", TOPIC, *PATIENT]
+        producer += ["--producer-property", f"partitioner.class={IN_TURN}"]
         self._sink = subprocess.Popen(
             kubectl.command("exec", "--stdin", KAFKA, "--", "/opt/kafka/start.sh", *producer),
             stdin=subprocess.PIPE,
@@ -170,12 +164,10 @@ def test_the_number_of_executors_follows_a_step_of_the_load(cluster: Site, stora
     cluster.kubectl.run(
         *("exec", KAFKA, "--", *topics, "--create", "--topic", TOPIC, "--partitions", str(PARTITIONS))
     )
-    make_scripts(cluster.kubectl, "load", {"load.py": (APPS / "load.py").read_text()})
-    scaling = {"min": 1, "max": 3, "stabilization": {"up": "10s", "down": "20s"}}
-    script = ("load.py", TOPIC, "/data/out/load")
-    made = local_job(
-        cluster, "load", *script, scripts="load", executor={"autoscale": scaling, **SMALL}, sparkConf=FAST
-    )
+    make_scripts(cluster.kubectl, "load", {"load.py": BLOCKS["load.py"]})
+    executor = yaml.safe_load(BLOCKS["autoscale.yaml"])["spec"]["executor"]
+    script = ("load.py", TOPIC, "/data/out/copied")
+    made = local_job(cluster, "load", *script, scripts="load", executor=executor, sparkConf=FAST)
     producer = Producer(cluster.kubectl, 40)
     cluster.kubectl.apply(made)
     job = Job(cluster.kubectl, "load")
@@ -208,6 +200,6 @@ def test_the_number_of_executors_follows_a_step_of_the_load(cluster: Site, stora
 
 # The numbers in the files that the sink's log names.
 READ = """
-cd /data/out/load
+cd /data/out/copied
 cat _spark_metadata/* | grep -o 'part-[^"]*json' | sort -u | xargs cat | grep -o '[0-9]*'
 """
