@@ -295,3 +295,18 @@ def test_a_table_that_is_followed_has_its_header_once(capsys: pytest.CaptureFixt
             live.show(table([job(obj)], NOW + timedelta(seconds=seconds), all_namespaces=False))
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["NAME", obj["metadata"]["name"]]
+
+
+def test_a_job_that_waits_for_its_next_round_says_when_and_how_the_last_one_went() -> None:
+    found = {
+        "next": "2026-01-02T04:04:05Z",
+        "last": "2026-01-02T02:04:05Z",
+        "lastDuration": "95s",
+        "missed": 2,
+    }
+    ready = {"type": "Ready", "status": "True", "reason": "Waiting", "message": "It waits"}
+    status = {"phase": "Waiting", "rounds": found, "conditions": [ready]}
+    waiting = job({"metadata": {"name": "nightly"}, "status": status})
+    assert "next round in 1h" in "\n".join(table([waiting], NOW, all_namespaces=False).lines())
+    shown = text(tree(waiting, EMPTY, NOW))
+    assert "the last one began 1h ago and took 95s; the next one is due in 1h; 2 missed" in shown
