@@ -10,7 +10,7 @@ from .wording import fill
 class StreamJobError(Exception):
     """States what happened, to which object, and what to do about it.
 
-    `reason` becomes the reason of a condition in the custom resource's status. `retryable` says whether the
+    `message` has no full stop. `reason` becomes the reason of a condition in the custom resource's status. `retryable` says whether the
     same call may succeed later without a change by a person. `remedy` is one sentence for that person. Both
     may have placeholders (`wording`).
     """
@@ -20,7 +20,8 @@ class StreamJobError(Exception):
 
     def __init__(self, message: str, *, remedy: str = "") -> None:
         super().__init__(message)
-        self.message = fill(message)
+        # A full stop comes with an exception's text; what follows is added as another sentence.
+        self.message = fill(message).removesuffix(".")
         self.remedy = fill(remedy)
 
     def __str__(self) -> str:

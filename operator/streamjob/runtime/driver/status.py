@@ -85,7 +85,7 @@ def problem_of(error: BaseException, what: str = "", brokers: Sequence[str] = ()
     """
     if isinstance(error, StreamJobError):
         return Problem.of(error)
-    message = f"{what}: {one_line(error)}".lstrip(": ")
+    message = f"{what}: {one_line(error)}".lstrip(": ").removesuffix(".")
     if brokers and line_with(error, OF_KAFKA) is not None:
         message += f"; the query uses {', '.join(brokers)}"
     if (full := line_with(error, FULL)) is not None:
