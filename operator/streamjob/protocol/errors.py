@@ -10,9 +10,9 @@ from .wording import fill
 class StreamJobError(Exception):
     """States what happened, to which object, and what to do about it.
 
-    `message` has no full stop. `reason` becomes the reason of a condition in the custom resource's status. `retryable` says whether the
-    same call may succeed later without a change by a person. `remedy` is one sentence for that person. Both
-    may have placeholders (`wording`).
+    `message` has no full stop at its end. `reason` becomes the reason of a condition in the custom resource's
+    status. `retryable` says whether the same call may succeed later without a change by a person. `remedy` is
+    one sentence for that person. Message and remedy may have placeholders (`wording`).
     """
 
     reason: ClassVar[str] = "InternalError"
