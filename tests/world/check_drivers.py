@@ -136,7 +136,7 @@ class Drivers(Ledger):
         self.truth(driver.config.job.uid).began[query.task] = driver.config.epoch
 
     def fires(self, driver: Driver) -> None:
-        """The max watermark of a query."""
+        """The max watermark of a query. What a drain has begun before it was cancelled, the next one ends."""
         if driver.config.round and not driver.requests.drains:
             self.fail("V14", f"{driver.me} flushes, and its round is not the last one")
 
