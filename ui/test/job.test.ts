@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { arrange, lasting, row, tone, wanted } from "../src/model/job";
+import { arrange, executors, lasting, row, tone, wanted } from "../src/model/job";
 import { condition, job, stage } from "./jobs";
 
 const NONE = new Set<string>();
@@ -15,6 +15,16 @@ describe("what is true of a job", () => {
     expect(tone(job("a", { phase: "Drained", conditions: [condition("Stalled", "True")] }))).toBe("bad");
     expect(tone(job("a"))).toBe("busy");
     expect(tone(job("a", { phase: "OfANewerOperator" as never }))).toBe("rest");
+  });
+
+  it("says how many executors there are, and why so many", () => {
+    const there = { running: 1, wanted: 3, min: 3, max: 3 };
+    expect(executors(job("a"))).toBe("");
+    expect(executors(job("a", { executors: there }))).toBe("1 of 3 executors");
+    const autoscale = { desired: 3, since: "2026-01-01T00:00:00Z", reason: "160 rows/s need 2.4 cores", limitedBy: "max" };
+    expect(executors(job("a", { executors: there, autoscale }))).toBe(
+      "1 of 3 executors · autoscale to 3, limited by max: 160 rows/s need 2.4 cores",
+    );
   });
 
   it("crash loops if a driver starts after several failures, and does not look as if it came up", () => {

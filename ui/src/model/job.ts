@@ -132,6 +132,16 @@ export function largest(values: (number | null | undefined)[]): number | null {
   return known.length ? Math.max(...known) : null;
 }
 
+/** How many executors there are, and how their number follows the load; empty if everything runs in the driver. */
+export function executors(job: Job): string {
+  const { executors: there, autoscale } = job.status ?? {};
+  if (!there) return "";
+  const few = `${there.running} of ${there.wanted} ${there.wanted === 1 ? "executor" : "executors"}`;
+  if (!autoscale) return few;
+  const limit = autoscale.limitedBy ? `, limited by ${autoscale.limitedBy}` : "";
+  return `${few} · autoscale to ${autoscale.desired}${limit}: ${autoscale.reason}`;
+}
+
 export function stages(job: Job): Stage[] {
   return job.status?.stages ?? [];
 }

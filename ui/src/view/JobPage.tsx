@@ -2,7 +2,7 @@
 
 import { computed } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { lasting, message, phase, stages, tone, wanted } from "../model/job";
+import { executors, lasting, message, phase, stages, tone, wanted } from "../model/job";
 import { address, details, forgetDetails, now, readDetails, readMay, readSamples, route } from "../store";
 import type { Job } from "../types";
 import { Actions } from "./Actions";
@@ -66,6 +66,7 @@ function Overview({ job }: { job: Job }) {
   return (
     <>
       <Life job={job} />
+      {executors(job) && <p class="executors">{executors(job)}</p>}
       <StageGraph job={job} />
       {stages(job).length > 0 && <Charts job={job} />}
     </>
