@@ -287,6 +287,21 @@ REFUSED += [
         ({"dynamicAllocation": {"max": 0}}, ".dynamicAllocation.max", "greater than or equal to 1"),
         ({"dynamicAllocation": {"max": 1, "idleTimeout": "0s"}}, ".dynamicAllocation", "must not be 0"),
         ({"dynamicAllocation": {"max": 1}, "instances": 1}, "", "exclude each other"),
+        ({"autoscale": {"max": 1}, "instances": 1}, "", "instances and autoscale exclude each other"),
+        (
+            {"autoscale": {"max": 1}, "dynamicAllocation": {"max": 1}},
+            "",
+            "dynamicAllocation exclude each other",
+        ),
+        ({"autoscale": {"min": 3, "max": 2}}, ".autoscale", "min must not be above max"),
+        ({"autoscale": {"min": 0, "max": 2}}, ".autoscale.min", "greater than or equal to 1"),
+        ({"autoscale": {"min": 1}}, ".autoscale.max", "Required value"),
+        ({"autoscale": {"max": 2, "lagTarget": "0s"}}, ".autoscale", "lagTarget must not be 0"),
+        (
+            {"autoscale": {"max": 2, "targetUtilization": 1}},
+            ".targetUtilization",
+            "less than or equal to 0.8",
+        ),
     )
 ]
 REFUSED += [
@@ -489,6 +504,7 @@ CHANGES = [
     ({"executor": TWO}, _change("spec.executor.instances", 0), "cannot be scaled to 0 executors"),
     ({"executor": TWO}, _change("spec.executor", None), "cannot be scaled to 0 executors"),
     ({"executor": TWO}, _change("spec.executor", {"dynamicAllocation": {"max": 4}}), None),
+    ({"executor": TWO}, _change("spec.executor", {"autoscale": {"max": 4}}), None),
     ({"executor": TWO, "suspend": True}, _change("spec.executor", None), None),
     ({"executor": TWO, "state": "Stopped"}, _change("spec.executor", None), None),
     ({}, _change("spec.executor.instances", 2), None),
@@ -524,6 +540,7 @@ async def test_the_scale_subresource_is_the_number_of_executors(api: Api) -> Non
         (TWO, 0, "cannot be scaled to 0 executors"),
         (TWO, 1001, "should be less than or equal to 1000"),
         ({"dynamicAllocation": {"max": 4}}, 2, "instances and dynamicAllocation exclude each other"),
+        ({"autoscale": {"max": 4}}, 2, "instances and autoscale exclude each other"),
     ],
 )
 async def test_a_scale_that_is_refused(api: Api, executor: Job, replicas: int, sentence: str) -> None:

@@ -397,6 +397,7 @@ def test_a_query_that_is_behind_says_what_takes_the_time() -> None:
         ({"instances": 0, "cores": "2"}, "spec.driver.cores"),
         ({"instances": 2}, "spec.executor.instances"),
         ({"instances": 0, "dynamicAllocation": {"min": 1, "max": 8}}, "spec.executor.dynamicAllocation.max"),
+        ({"instances": 0, "autoscale": {"min": 1, "max": 8}}, "spec.executor.autoscale.max"),
     ],
 )
 def test_a_query_that_is_behind_gets_cores_where_its_tasks_run(

@@ -173,10 +173,9 @@ def _faster(stage: Stage, executor: Mapping[str, Any]) -> str:
 
 def _room(executor: Mapping[str, Any]) -> str:
     """Where the batches get more cores."""
-    if executor.get("dynamicAllocation"):
-        return (
-            "Let it have more executors (spec.executor.dynamicAllocation.max takes effect without a restart)"
-        )
+    for way in ("dynamicAllocation", "autoscale"):
+        if executor.get(way):
+            return f"Let it have more executors (spec.executor.{way}.max takes effect without a restart)"
     if executor.get("instances"):
         return "Give it more executors (spec.executor.instances takes effect without a restart)"
     return (
