@@ -176,7 +176,7 @@ def on_laptop(options: Any) -> tuple[DriverConfig, str]:
     index = place.index()
     if options.savepoint is not None:
         against = f"savepoint {options.savepoint}"
-        _refuse_unfit(options.savepoint, index.job_uid if options.state else None)
+        _refuse_unfit(options.savepoint, index.job_uid if index.latest and options.state else None)
         # A new job, whose folder nobody has.
         place, index = JobFolder(folder / f"check-{uuid.uuid4()}"), indices.empty(str(uuid.uuid4()))
     elif index.latest is None and not (place.folder / "checkpoints").is_dir():
