@@ -529,3 +529,38 @@ def test_what_nothing_can_continue_from_is_refused_before_the_script_begins(
     assert json.loads(done.stdout)["unknown"]["reason"] == reasons[what]
     assert "it has begun" not in done.stderr
     assert len(list(tmp_path.rglob("*"))) == (4 if what == "of another job" else 1)
+
+
+def checks(job: Job, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """The command, in a process of its own."""
+    script = job.home / "polls.py"
+    script.write_text(text)
+    words = [sys.executable, "-m", "streamjob.runtime", "check", "--state", str(job.state), *options]
+    return subprocess.run(
+        [*words, str(script), str(job.data)],
+        capture_output=True,
+        text=True,
+        env=environment(sys.executable),
+        check=False,
+        timeout=PATIENCE,
+    )
+
+
+@pytest.mark.slow
+def test_a_script_that_never_waits_is_ended_after_a_while(job: Job) -> None:
+    """Without its `finally`: what cleans up after the queries must not run for a check."""
+    job.put_back()
+    loop = "try:\n    while spark.streams.active:\n        time.sleep(0.2)\n"
+    polls = f"{loop}finally:\n    open(home + '/over', 'w')\n"
+    done = checks(job, SCRIPT.replace(WAIT, polls))
+    assert done.returncode == GOES_ON, done.stderr
+    assert done.stdout.count("continues after batch") == len(QUERIES)
+    assert not (job.data / "over").exists()
+
+
+@pytest.mark.slow
+def test_a_script_that_does_not_come_to_its_queries_is_told_of(job: Job) -> None:
+    job.put_back()
+    done = checks(job, "import time\ntime.sleep(3600)", "--timeout", "1", "--json")
+    assert done.returncode == NOT_CHECKED, done.stderr
+    assert json.loads(done.stdout)["unknown"]["reason"] == "NotChecked"
