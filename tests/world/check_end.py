@@ -66,9 +66,10 @@ class End(Ledger):
         standbys = [d for d in alive if not d.may_write]
         running = [self._pod_of(d) for d in drivers]
         clock = self.world.now() + min(0 * DUE, *(timedelta(seconds=s) for s in self.world.plan.skews))
-        if phase == "Waiting" and (due := moment(status["rounds"]["next"])) + DUE < clock:
+        rounds = status.get("rounds") or {}
+        due, began = rounds.get("next"), rounds.get("began")
+        if (phase, wanted) == ("Waiting", "Running") and (due is None or moment(due) + DUE < clock):
             return f"the round of {due} has not begun"
-        began = (status.get("rounds") or {}).get("began")
         if began and phase == "Running" and moment(began) + TIMEOUT + DUE < clock:
             return f"the round of {began} goes on"
         if stalled["reason"] == "RolledBack" and phase == "Waiting":
