@@ -136,8 +136,11 @@ class Drivers(Ledger):
         self.truth(driver.config.job.uid).began[query.task] = driver.config.epoch
 
     def fires(self, driver: Driver) -> None:
-        """The max watermark of a query. What a drain has begun before it was cancelled, the next one ends."""
-        if driver.config.round and not driver.requests.drains:
+        """The max watermark of a query. What a drain has begun before it was cancelled, with all that reads
+        from it, is ended by whichever driver comes next.
+        """
+        drained = any(d.drained for d in self.world.storage.of(driver.config.checkpoints).values())
+        if driver.config.round and not driver.requests.drains and not drained:
             self.fail("V14", f"{driver.me} flushes, and its round is not the last one")
 
     def command(

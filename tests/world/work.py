@@ -97,8 +97,8 @@ class EffectRunner:
         self, run: Query, answer: Callable[[Event | None], None], fail: Callable[[Exception], None]
     ) -> None:
         directory = run.directory
+        self.driver.world.oracle.fires(self.driver)
         if not directory.drained:
-            self.driver.world.oracle.fires(self.driver)
             directory.drained = True
             directory.batch += 1  # its offsets; the commit follows
 
