@@ -19,6 +19,7 @@ from streamjob.controller.web import AGE_LIMIT, served
 @pytest.fixture
 async def reconciler() -> AsyncIterator[Reconciler]:
     """Of a standby that has just seen the Lease."""
+    metrics.JOBS.clear()  # another test of this process may have led
     kube = Kube(["shop"])
     yield Reconciler(kube, Leader(kube, "shop", "streamjob", "a"))
     metrics.LEADER_TERM.set_function(lambda: 0)  # it reads a leader whose loop is about to be closed
