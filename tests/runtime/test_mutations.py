@@ -27,6 +27,7 @@ TESTS = {
     "storage.executor_task": ("executor_copy",),
     "runtime.startup.carried_stages": ("missing_stages", "carried_stages"),
     "runtime.startup.begin_from": ("restore_point",),
+    "runtime.startup.admission": ("admission", "../driver/check/start"),
     "runtime.query.run": ("run", "interruption"),
     "runtime.driver.driver": ("driver", "start/gate_keeper"),
     "runtime.spark.sources.end_of_input": ("../../query/catch_up",),

@@ -69,7 +69,7 @@ def test_a_directory_that_is_gone_is_read_from_the_savepoint_with_which_the_job_
     start = checked(tmp_path, Restore(latest=latest, exact=exact), Files())
     if exact:
         look_where_it_begins(start)
-        assert start.directory.latest_commit() == 1
+        assert (start.directory.latest_commit(), start.directory.uri) == (1, f"file:{tmp_path}/scratch")
     else:
         with pytest.raises(CheckpointLost):
             look_where_it_begins(start)
