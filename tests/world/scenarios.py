@@ -37,7 +37,7 @@ PLANS: dict[str, Plan] = {
         64, Shape(standby=True, transactional=True), (APPLY, Step("evict", 30.0, "Running"))
     ),
     "scale": Plan(23, Shape(executors=1), (APPLY, Step("scale", 3.0, "Running"), Step("scale", 9.0))),
-    "autoscale": Plan(65, Shape(autoscale=True), (APPLY, Step("busy", 3.0, "Running"), Step("quiet", 90.0))),
+    "autoscale": Plan(65, Shape(autoscale=True), (APPLY, Step("busy", 3.0, "Running"))),
     "rollback": Plan(21, steps=(APPLY, Step("bad image", 3.0, "Running"))),
     "out-of-input": Plan(7, Shape(("events", "sums"), bounded=10, interval="15s")),
 }

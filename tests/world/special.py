@@ -52,6 +52,10 @@ def _in_rounds(seed: int, *steps: Step, bounded: int | None = 3, mishaps: tuple[
 
 
 _SPECIAL: dict[str, Plan] = {
+    # The load comes and goes: the number has to come down, too.
+    "busy-then-quiet": Plan(
+        66, Shape(autoscale=True), (APPLY, Step("busy", 3.0, "Running"), Step("quiet", 90.0, "Running"))
+    ),
     "rounds": _in_rounds(
         501, Step("nonce", 900.0, "Waiting"), Step("run", 100.0), Step("run", 3.0, "Running")
     ),
