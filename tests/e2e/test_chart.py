@@ -16,7 +16,7 @@ from dev.demo.waiting import PATIENCE, until
 from streamjob.api.crd import VERSION_ANNOTATION, definition
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
-FIELD = "suspend"
+FIELD, VALUE = "imagePullPolicy", "Always"  # no rule of the definition is about it
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def knows(site: Site) -> bool:
             "image": "orders:1",
             "application": {"file": "/app.py"},
             "storage": {"checkpoints": "/c", "savepoints": "/s"},
-            FIELD: True,
+            FIELD: VALUE,
         },
     }
     options = ("--dry-run=server", "--validate=false", "-o", "json", "-f", "-")
