@@ -299,8 +299,8 @@ REFUSED += [
         ({"autoscale": {"max": 2, "lagTarget": "0s"}}, ".autoscale", "lagTarget must not be 0"),
         (
             {"autoscale": {"max": 2, "targetUtilization": 1}},
-            ".targetUtilization",
-            "less than or equal to 0.8",
+            ".autoscale",
+            "targetUtilization must be between 0.3 and 0.8",
         ),
     )
 ]

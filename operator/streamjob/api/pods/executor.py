@@ -49,8 +49,6 @@ class Autoscale(Model):
     max: int = Field(ge=1, le=MOST, description="The number of executors never rises above this.")
     target_utilization: float = Field(
         default=0.7,
-        ge=0.3,
-        le=0.8,
         description="Share of the time that batches take on the chosen number. It may come to 0.2 more "
         "before executors are added, and to 0.15 less before they are removed.",
     )
@@ -63,6 +61,11 @@ class Autoscale(Model):
     model_config = ConfigDict(
         json_schema_extra=cel(
             ("!has(self.min) || self.min <= self.max", "min must not be above max"),
+            (  # a schema's bound would be told as a whole number
+                "!has(self.targetUtilization) || (self.targetUtilization >= 0.3 && "
+                "self.targetUtilization <= 0.8)",
+                "targetUtilization must be between 0.3 and 0.8",
+            ),
             ("!has(self.lagTarget) || self.lagTarget.matches('[1-9]')", "lagTarget must not be 0"),
         )
     )
