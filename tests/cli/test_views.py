@@ -310,3 +310,13 @@ def test_a_job_that_waits_for_its_next_round_says_when_and_how_the_last_one_went
     assert "next round in 1h" in "\n".join(table([waiting], NOW, all_namespaces=False).lines())
     shown = text(tree(waiting, EMPTY, NOW))
     assert "the last one began 1h ago and took 95s; the next one is due in 1h; 2 missed" in shown
+
+
+def test_how_the_number_of_executors_follows_the_load() -> None:
+    obj = situations()["healthy_running"]
+    executors = {"wanted": 3, "running": 1, "min": 3, "max": 3}
+    scaling = {"desired": 3, "since": "2026-01-02T03:04:05Z", "limitedBy": "max", "next": 2}
+    status = {**obj["status"], "executors": executors, "autoscale": scaling}
+    shown = text(tree(job({**obj, "status": status}), EMPTY, NOW))
+    assert "executors 1/3" in shown
+    assert "autoscale to 3, soon 2, limited by max" in shown
