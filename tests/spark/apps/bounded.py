@@ -71,6 +71,8 @@ def main(source: str, home: str, broker: str = "", end: str = "{}") -> None:
     while started.lastProgress is None:
         if started.exception() is not None:
             started = ticks.start(f"{home}/ticks")
+        elif not started.isActive:
+            break  # an earlier driver has finished it
         time.sleep(0.05)
 
     events = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(source)
