@@ -261,9 +261,14 @@ class Observed:
         return self.driver
 
     @property
+    def lives(self) -> bool:
+        """Whether the newest epoch's driver has a pod and has not ended."""
+        return self.pod is not None and not self.pod.terminated
+
+    @property
     def executors(self) -> ExecutorsStatus | None:
         """The executors of the running driver; those of the status until it answers."""
-        if self.pod is None or self.pod.terminated:
+        if not self.lives:
             return None
         if self.driver is None:
             return self.job.status.executors

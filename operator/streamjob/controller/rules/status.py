@@ -241,14 +241,13 @@ def _aborted(report: DriverStatus | None) -> AbortedCheckpointStatus | None:
 
 def _warnings(observed: Observed, old: tuple[WarningStatus, ...]) -> tuple[WarningStatus, ...]:
     """Those of the last driver. What it could not do is no news once it has ended."""
-    pod, report = observed.pod, observed.report
+    report = observed.report
     if report is not None:
         old = tuple(
             WarningStatus(reason=w.reason, message=without_secrets(sentence(w)[:1000]))
             for w in report.warnings
         )
-    lives = pod is not None and not pod.terminated
-    return old if lives else tuple(w for w in old if w.reason not in IDLE)
+    return old if observed.lives else tuple(w for w in old if w.reason not in IDLE)
 
 
 def _savepoint(record: CheckpointRecord) -> SavepointStatus:
@@ -288,10 +287,9 @@ def _or(new: int | None, old: int | None) -> int | None:
 
 def degraded(s: Status, observed: Observed, now: datetime) -> Status:
     """The status, with the condition Degraded while the live driver reports one of its queries as dead."""
-    lives = observed.pod is not None and not observed.pod.terminated
-    if lives and observed.driver is None:
+    if observed.lives and observed.driver is None:
         return s  # the driver is about to answer
-    problem = observed.driver.degraded if lives and observed.driver is not None else None
+    problem = observed.driver.degraded if observed.lives and observed.driver is not None else None
     others = tuple(c for c in s.conditions if c.type is not ConditionType.DEGRADED)
     if problem is not None:
         reason, message = problem.reason, sentence(problem)

@@ -81,7 +81,7 @@ def _deadline(c: Context, t: TerminationInfo) -> datetime:
 def _over(c: Context) -> bool:
     """The termination has come to its end, or it waits for a person."""
     done = c.settled and not any(not p.terminated for p in c.observed.pods)
-    return done or (c.failed is not None and c.failed.next_at is None)
+    return done or c.gave_up
 
 
 def cancel_escalated(c: Context) -> Decision | None:

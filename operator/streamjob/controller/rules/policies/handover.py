@@ -143,8 +143,7 @@ def _at_its_end(c: Context) -> bool:
     """No driver follows the one that runs, or the last one that ran."""
     if c.desired not in (DesiredState.RUN, DesiredState.UPGRADE):
         return True
-    over = c.observed.pod is None or c.observed.pod.terminated
-    failed = over and c.failed is not None and c.failed.next_at is None
+    failed = c.gave_up and not c.observed.lives
     return failed or (c.settled and (c.ended or terminal_states.ended_by_script(c)))
 
 

@@ -44,7 +44,7 @@ def follow(c: Context) -> Context:
     times = schedule(spec.cron, spec.time_zone)
     if r.began is not None and _is_over(c, r):
         c, r = _succeeded(c, r, times)
-    if _lives(c) and r.began is None:
+    if c.observed.lives and r.began is None:
         r = _begun(c, r)  # a driver that was made before the job had been asked to end, or for no round
     if r.began is not None and not c.gave_up:
         if c.now < moment(r.began) + duration(spec.timeout):
@@ -101,10 +101,10 @@ def requeue_after(c: Context, s: Status) -> float | None:
 
 def _is_over(c: Context, r: RoundsStatus) -> bool:
     """Whether the script of this round has ended by itself, or had nothing to do."""
-    pod, s, latest = c.observed.pod, c.status, c.observed.latest
+    s, latest = c.status, c.observed.latest
     if not c.settled or latest is None or s.epoch <= r.after_epoch:
         return False
-    if pod is not None and not pod.terminated:
+    if c.observed.lives:
         return False  # how its process exits counts
     end = s.last_exit
     idle = end is not None and end.epoch == s.epoch and ended_with_nothing_left(latest, s)
@@ -129,12 +129,8 @@ def _succeeded(c: Context, r: RoundsStatus, times: Schedule) -> tuple[Context, R
 
 
 def _begun(c: Context, r: RoundsStatus) -> RoundsStatus:
-    before = c.status.epoch - 1 if _lives(c) else c.status.epoch
+    before = c.status.epoch - 1 if c.observed.lives else c.status.epoch
     return r.model_copy(update={"began": timestamp(c.now), "after_epoch": before, "error": None})
-
-
-def _lives(c: Context) -> bool:
-    return c.observed.pod is not None and not c.observed.pod.terminated
 
 
 def _with_next(c: Context, r: RoundsStatus, times: Schedule) -> RoundsStatus:
@@ -177,7 +173,7 @@ def _overdue(c: Context, r: RoundsStatus) -> RoundsStatus:
     if r.error is not None:
         return r
     live = [s.uid for s in c.status.stages if any(t.state == TaskState.RUNNING.value for t in s.tasks)]
-    what = f"query {', '.join(live)} still runs" if _lives(c) and live else "its script has not ended"
+    what = f"query {', '.join(live)} still runs" if c.observed.lives and live else "its script has not ended"
     problem = Problem(
         NOT_ENDED,
         f"the round has not ended within {spec.timeout}: {what}",

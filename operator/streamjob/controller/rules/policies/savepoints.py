@@ -129,9 +129,8 @@ def _not_running(c: Context, s: Status) -> Status:
     elif c.desired is DesiredState.RUN:
         why = "the job has ended"
     if request is not None and not request.over:
-        lives = c.observed.pod is not None and not c.observed.pod.terminated
         heard = driver.savepoint if driver is not None else None
-        if not lives or heard is None or heard.request_id != request.request_id:
+        if not c.observed.lives or heard is None or heard.request_id != request.request_id:
             s = _with(s, request, progress=None, failure=why)
     if not _free(c, s):
         return s.model_copy(update={"next_savepoint_at": None})

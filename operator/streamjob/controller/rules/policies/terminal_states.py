@@ -133,8 +133,7 @@ def remove_the_finalizer_of_a_deleted_job(c: Context) -> Decision | None:
     """
     if not c.observed.job.deleting:
         return None
-    gave_up = c.failed is not None and c.failed.next_at is None
-    if c.has_to_finish and not c.settled and not gave_up:
+    if c.has_to_finish and not c.settled and not c.gave_up:
         return None
     return remove_finalizer(c) if c.at_rest else Decision(c.status, release(c.pods))
 
