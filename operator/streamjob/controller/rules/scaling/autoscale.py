@@ -19,7 +19,7 @@ from ....api.types import duration, whole_cores
 from ....protocol.messages.driver_status import DriverPhase
 from ....protocol.times import moment, timestamp
 from ..context import Context, DesiredState
-from .demand import Demand, Unknown, demand
+from .demand import Demand, demand, unknown
 
 ABOVE, BELOW = 0.2, 0.15  # of the utilization; within this band around the target the number stays
 ROOM = 0.1  # to grow
@@ -78,21 +78,19 @@ def within(s: AutoscaleStatus | None, spec: Autoscale, now: datetime) -> Autosca
 
 def follow(s: AutoscaleStatus, spec: Autoscale, load: Load, now: datetime) -> AutoscaleStatus:
     """The number after a look at the load."""
-    lag = duration(spec.lag_target).total_seconds()
-    needs = {
-        add: demand(load.stages, spec.target_utilization + add, lag) for add in (ABOVE, 0.0, -ROOM, -BELOW)
-    }
-    found = needs[0.0]
-    if isinstance(found, Unknown):
-        reason = f"stays: the load of stage {found.stage} is not known yet"
+    if (stage := unknown(load.stages)) is not None:
+        reason = f"stays: the load of stage {stage} is not known yet"
         return s.model_copy(update={"reason": reason, "limited_by": None, **STAYS})
-    above, wanted, roomy, below = (
-        math.ceil(need.cores / load.cores - ROUNDING) for need in needs.values() if isinstance(need, Demand)
-    )
+    target, lag = spec.target_utilization, duration(spec.lag_target).total_seconds()
+
+    def number(utilization: float) -> int:
+        return math.ceil(demand(load.stages, utilization, lag).cores / load.cores - ROUNDING)
+
+    found, wanted = demand(load.stages, target, lag), number(target)
     s = s.model_copy(update={"reason": _reason(load, found, spec), "limited_by": _limit(found, wanted, spec)})
-    if above > s.desired:
-        asked = min(max(roomy, above), spec.max)
-    elif below < s.desired:
+    if (above := number(target + ABOVE)) > s.desired:
+        asked = min(max(number(target - ROOM), above), spec.max)
+    elif number(target - BELOW) < s.desired:
         asked = max(min(wanted, s.desired), spec.min)
     else:
         asked = s.desired

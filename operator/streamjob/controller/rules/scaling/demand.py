@@ -27,28 +27,29 @@ class Demand(NamedTuple):
     limited_by: str | None = None
 
 
-class Unknown(NamedTuple):
-    """A stage whose load is not known."""
+def unknown(stages: Sequence[StageInfo]) -> str | None:
+    """The first stage that runs and whose load is not known; None if all are."""
+    return next((s.uid for s in stages if _runs(s) and not _usable(s.load)), None)
 
-    stage: str
 
-
-def demand(stages: Sequence[StageInfo], utilization: float, lag_target: float) -> Demand | Unknown:
-    """The cores that all stages need together.
+def demand(stages: Sequence[StageInfo], utilization: float, lag_target: float) -> Demand:
+    """The cores that all stages need together whose load is known.
 
     :param lag_target: seconds.
     """
     cores, limited_by = 0.0, None
     for stage in stages:
-        if stage.tasks and all(t.state in ENDED for t in stage.tasks):
+        if not (_runs(stage) and _usable(stage.load)):
             continue
-        if not _usable(stage.load):
-            return Unknown(stage.uid)
         needed = _needed(stage, stage.load, utilization, lag_target)
         if stage.load.tasks and needed > stage.load.tasks:
             needed, limited_by = stage.load.tasks, stage.uid
         cores += needed
     return Demand(cores, limited_by)
+
+
+def _runs(stage: StageInfo) -> bool:
+    return not stage.tasks or any(t.state not in ENDED for t in stage.tasks)
 
 
 def _usable(load: LoadInfo | None) -> TypeGuard[LoadInfo]:
