@@ -213,9 +213,10 @@ class Loop:
     def _sample(self) -> None:
         """Read each query's figures, for the status, and check whether a declared end of input is reached."""
         while not self.terminated.wait(SAMPLE_SECONDS):
+            cores = self._cores()
             for run in self.runs.all():
                 try:
-                    run.sample(self._cores())
+                    run.sample(cores)
                 except Exception as e:  # figures must never end a job
                     log.log(
                         logging.DEBUG if run.over.is_set() else logging.WARNING,

@@ -142,6 +142,7 @@ class Run:
         self.figures = Figures()
         self._lags = Lags(self.directory, self.sources, self.engine.jvm)
         self._cost = Cost()
+        self._cores = 0
         self._tasks: int | None = None
 
     @property
@@ -394,6 +395,7 @@ class Run:
 
         :param cores: those of all executors; 0 if everything runs in the driver.
         """
+        self._cores = cores
         if self.query is None:
             if not self.figures.operators:
                 self.figures = Figures(
@@ -419,7 +421,7 @@ class Run:
             self._lags.close()
             return
         self._lags.measure(lambda: internals.execution(query).sources)
-        if self.figures.query.load is not None or self._tasks is None:
+        if self._cores:
             self._tasks = tasks_of(query, self.engine.jvm) or self._tasks
 
     def _proves(self, query: StreamingQuery, *, pending: bool = False) -> list[bool]:

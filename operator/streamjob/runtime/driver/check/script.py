@@ -127,12 +127,8 @@ class CheckedScript(ScriptApi):
         if engine is None:
             return report
         verdicts, named = list(self._verdicts), {verdict.query for verdict in self._verdicts}
-        refused, unknown, lost, (waited, runs) = (
-            report.refused,
-            report.unknown,
-            None,
-            self._waited or ([], []),
-        )
+        refused, unknown, lost = report.refused, report.unknown, None
+        waited, runs = self._waited or ([], [])
         try:
             missing = sort_out(engine.files, points, set(self._starter.missing.uids(engine.files)) - named)
             if waited and not any(run.exhausts for run in runs):
@@ -190,10 +186,8 @@ def _judged(start: CheckedStart) -> tuple[Run, Verdict]:
 
 def _refused(start: QueryStart) -> Run:
     """The run of a query that was refused: for the script, and for the queries beside it."""
-    directory, said = (
-        CheckpointDir(start.files, start.written.location or f"none:/{start.task}"),
-        start.written,
-    )
+    said = start.written
+    directory = CheckpointDir(start.files, said.location or f"none:/{start.task}")
     return Run(
         start.name,
         start.engine,

@@ -40,14 +40,8 @@ def exposition(job: JobRef, status: DriverStatus) -> str:
     """The page for one scrape. What is not known is left out."""
     found: dict[str, list[str]] = {name: [] for name in FAMILIES}
     of_job = {"namespace": job.namespace, "streamjob": job.name}
-    for stage in status.stages:
-        for name, labels, value in _samples(stage):
-            found[name].append(f"{name}{_labels({**of_job, 'stage': stage.uid, **labels})} {float(value)!r}")
-    if (executors := status.executors) is not None:
-        for name, number in {"running": executors.running, "wanted": executors.wanted}.items():
-            found[f"streamjob_executors_{name}"].append(
-                f"streamjob_executors_{name}{_labels(of_job)} {float(number)!r}"
-            )
+    for name, labels, value in _samples(status):
+        found[name].append(f"{name}{_labels({**of_job, **labels})} {float(value)!r}")
     lines = []
     for name, samples in found.items():
         if samples:
@@ -55,7 +49,16 @@ def exposition(job: JobRef, status: DriverStatus) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _samples(stage: StageStatus) -> Iterator[Sample]:
+def _samples(status: DriverStatus) -> Iterator[Sample]:
+    for stage in status.stages:
+        for name, labels, value in _of_stage(stage):
+            yield name, {"stage": stage.uid, **labels}, value
+    if (executors := status.executors) is not None:
+        yield "streamjob_executors_running", {}, executors.running
+        yield "streamjob_executors_wanted", {}, executors.wanted
+
+
+def _of_stage(stage: StageStatus) -> Iterator[Sample]:
     figures = stage.figures
     if figures is None:
         return
