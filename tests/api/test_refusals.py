@@ -1,4 +1,6 @@
-"""A real API server refuses, at apply time and with a sentence for a person, what can never work."""
+"""A real API server refuses, at apply time and with a sentence for a person, what can never work. More than
+600 lines: it is the list of all that is refused.
+"""
 
 from __future__ import annotations
 

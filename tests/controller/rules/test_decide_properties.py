@@ -1,4 +1,6 @@
-"""What holds whatever is observed, also what cannot happen: hypothesis makes up the worlds."""
+"""What holds whatever is observed, also what cannot happen: hypothesis makes up the worlds. More than 600
+lines: every property is of the same worlds.
+"""
 
 from __future__ import annotations
 
